@@ -1,0 +1,49 @@
+# Each target makes the environment it needs, once. VENV=... uses another place for it.
+VENV ?= .venv
+PYTHON ?= python3
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+LOG := $(VENV)/install.log
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "sdgbench needs Python 3.11 or newer: make PYTHON=python3.11"; exit 2; }
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@echo "Installing sdgbench and its packages into $(VENV) (once; some minutes, 6 GB with CUDA)"
+	@# Only the large downloads are worth a line; the full log is kept for when it goes wrong.
+	@set -o pipefail; $(PY) -m pip install --progress-bar off -e '.[dev]' 2>&1 | tee $(LOG) \
+	  | awk '/Downloading .*\([0-9.]+ MB\)/ { name = $$2; sub(/.*\//, "", name); sub(/-[0-9].*/, "", name); \
+	         size = $$NF; unit = $$(NF-1); gsub(/[()]/, "", size); gsub(/[()]/, "", unit); \
+	         if (unit + 0 >= 20) printf "  fetching %s (%s %s)\n", name, unit, size } \
+	         /^Installing collected packages/ { print "  unpacking" } { fflush() }' \
+	  || { tail -n 20 $(LOG); echo "The installation failed; its log: $(LOG)"; exit 1; }
+	@touch $(READY)
+	@echo "Installed."
+
+SHELL := /bin/bash
+
+demo: $(READY) ## Train and compare on the embedded datasets (minutes on 2 cores)
+	@$(VENV)/bin/sdgbench run --method erm --dataset digits-mini,streets-mini --preset quick --seeds 0-1 $(ARGS)
+	@$(VENV)/bin/sdgbench compare
+
+lint: $(READY) ## Check style and types
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/mypy
+
+test: lint ## Check style and types, run all tests
+	@$(PY) -m pytest $(ARGS)
+
+bench: $(READY) ## Measure the harness against bare code
+	@$(PY) -m pytest tests/benchmarks --benchmark-only $(ARGS)
+
+format: $(READY) ## Format the code
+	@$(VENV)/bin/ruff check --fix-only -q .
+	@$(VENV)/bin/ruff format .

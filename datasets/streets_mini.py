@@ -1,0 +1,104 @@
+"""The SYNTHIA benchmark in small: rendered streets, three locations under five conditions."""
+
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from typing import Any, Literal
+
+import numpy as np
+from sdgbench.datasets import _scenes as scenes
+
+from sdgbench.dataset import Domain, Recipe, Split
+from sdgbench.embedded import EmbeddedDataset, Images
+from sdgbench.registry import register_dataset
+from sdgbench.settings import param
+from sdgbench.task import Segmentation
+
+TRAIN, VAL, TEST = 320, 64, 64  # scenes per set
+
+
+@register_dataset("streets-mini")
+class StreetsMini(EmbeddedDataset):
+    """Rendered highway scenes against city and town streets in five conditions, 14 classes.
+
+    Scenes, classes and protocol follow the SYNTHIA experiment of the M-ADA paper: train on the
+    highway in one condition, test on the city and the town in dawn, fog, night, spring and winter.
+    """
+
+    task = Segmentation(classes=14, names=scenes.CLASSES, void=0)
+    family = "synthia"
+
+    @dataclass(frozen=True)
+    class Options:
+        """What may be chosen."""
+
+        source: Literal["dawn", "fog", "spring"] = param("dawn", "condition of the highway source")
+
+    @classmethod
+    def recipes(cls) -> dict[str, Recipe]:
+        """The paper's recipe for SYNTHIA, and shorter ones with a smaller encoder."""
+        paper = Recipe(
+            network="fcn32-resnet50", image_size=(192, 320), optimiser="adam", lr=1e-4,
+            epochs=50, batch=8, eval_batch=16,
+        )  # fmt: skip
+        return {
+            "paper": paper,
+            "quick": replace(
+                paper, network="fcn32-resnet18", image_size=(96, 160), epochs=8, lr=5e-4,
+                validations=4, eval_batch=32,
+                reduced="FCN on ResNet-18, 96x160 scenes, 8 epochs at lr 5e-4 instead of 50",
+            ),
+            "smoke": replace(
+                paper, network="fcn32-resnet18", image_size=(64, 96), epochs=0, steps=4, lr=5e-4,
+                batch=4, validations=1, test_images=4,
+                reduced="FCN on ResNet-18, 64x96 scenes, 4 steps, 4 test scenes per domain",
+            ),
+        }  # fmt: skip
+
+    @classmethod
+    def source_name(cls, options: Any) -> str:
+        """The highway in the chosen condition."""
+        return f"highway/{options.source}"
+
+    @classmethod
+    def target_tags(cls, options: Any) -> dict[str, dict[str, Any]]:
+        """City and town, each in five conditions."""
+        return {
+            f"{location}/{condition}": {"location": location, "condition": condition}
+            for location in ("city", "town")
+            for condition in scenes.CONDITIONS
+        }
+
+    def prepare(self) -> None:
+        """Render what is missing."""
+        for split in ("train", "val"):
+            self.source(split)
+        for name in self.target_tags(self.options):
+            self.target(name)
+
+    def source(self, split: Split) -> Domain:
+        """Highway scenes; those held out are other scenes of the same kind."""
+        first, count = (0, TRAIN) if split == "train" else (TRAIN, VAL)
+        return self._scenes(self.source_name(self.options), first, count, split, {})
+
+    def target(self, name: str) -> Domain:
+        """One unseen street."""
+        return self._scenes(name, 0, TEST, "test", self.target_tags(self.options)[name])
+
+    def _scenes(
+        self, name: str, first: int, count: int, split: str, tags: dict[str, Any]
+    ) -> Domain:
+        size = self.recipe_used.image_size
+        key = f"{name}-{split}-{size[0]}x{size[1]}"
+        return self.cached(name, lambda: _render(name, first, count, size), tags, key)
+
+
+def _render(name: str, first: int, count: int, size: tuple[int, int]) -> Images:
+    location, condition = name.split("/")
+    draw = partial(scenes.render, location, condition, size=size)
+    # Threads of torch do not survive a fork, so the workers start afresh.
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as workers:
+        drawn = list(workers.map(draw, range(first, first + count), chunksize=16))
+    images = np.stack([image.transpose(2, 0, 1) for image, _ in drawn])
+    return images, np.stack([labels for _, labels in drawn])

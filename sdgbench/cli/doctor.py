@@ -1,0 +1,79 @@
+"""``sdgbench doctor``: is this machine fit?"""
+
+import os
+import shutil
+from pathlib import Path
+
+import click
+
+from sdgbench.cli import options
+
+
+@click.command("doctor", epilog="Example: sdgbench doctor --data /datasets")
+@options.runs
+@options.data
+@options.plugins
+def command(runs: Path, data: Path) -> None:
+    """Check this machine: versions, device, memory, disk, data found, plugins."""
+    import torch
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from sdgbench import provenance, registry
+    from sdgbench.device import Device
+
+    console = Console(highlight=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+
+    code = provenance.code()
+    commit = f", commit {code['commit'][:10]}" if code["commit"] else ""
+    table.add_row("sdgbench", f"{code['version']}{commit}{' (edited)' if code['dirty'] else ''}")
+    table.add_row("packages", ", ".join(f"{k} {v}" for k, v in provenance.packages().items()))
+    device = Device("auto")
+    table.add_row("device", f"{device.torch} ({device.hardware()})")
+    table.add_row("threads", f"{torch.get_num_threads()} of {os.cpu_count()} cores")
+    table.add_row("CUDA", _cuda())
+    table.add_row("memory", _memory())
+    for label, folder in (("runs", runs), ("data", data)):
+        table.add_row(label, escape(_folder(folder)))
+    console.print(table)
+    for entry in registry.entries("dataset").values():
+        found = data / entry.name
+        size = sum(file.stat().st_size for file in found.rglob("*") if file.is_file())
+        state = f"{size / 1e6:.1f} MB in {found}" if size else "not yet made or downloaded"
+        console.print(f"  {entry.name}: {state}", markup=False, soft_wrap=True)
+    kinds: tuple[registry.Kind, ...] = ("method", "dataset")
+    for kind in kinds:
+        for entry in registry.entries(kind).values():
+            if entry.error:
+                console.print(entry.error, style="red", markup=False)
+
+
+def _cuda() -> str:
+    import torch
+
+    if not torch.cuda.is_available():
+        return f"none usable (torch was built for CUDA {torch.version.cuda})"
+    devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    return ", ".join(f"{d.name} {d.total_memory / 1e9:.0f} GB" for d in devices)
+
+
+def _memory() -> str:
+    try:
+        pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+        free = os.sysconf("SC_AVPHYS_PAGES")
+    except (ValueError, OSError):
+        return "unknown"
+    return f"{pages * size / 1e9:.1f} GB, {free * size / 1e9:.1f} GB unused"
+
+
+def _folder(folder: Path) -> str:
+    at = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
+    free = shutil.disk_usage(at).free / 1e9
+    rights = "" if os.access(at, os.W_OK) else ", NOT writable"
+    return (
+        f"{folder} ({'exists' if folder.exists() else 'will be made'}, {free:.0f} GB free{rights})"
+    )

@@ -1,0 +1,29 @@
+"""``sdgbench list``: what there is."""
+
+import click
+
+from sdgbench import registry
+from sdgbench.cli import options
+
+
+@click.command("list", epilog="Example: sdgbench list --plugin my_method.py")
+@options.plugins
+def command() -> None:
+    """List methods and datasets, with where they come from."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    kinds: tuple[registry.Kind, ...] = ("method", "dataset")
+    for kind in kinds:
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        for title in (kind, "what it is", "from"):
+            table.add_column(title, overflow="fold", no_wrap=title != "what it is")
+        for entry in registry.entries(kind).values():
+            doc = entry.doc.split("\n\n")[0].replace("\n", " ") or entry.error
+            style = "red" if entry.error else ""
+            table.add_row(escape(entry.name), escape(doc), escape(entry.origin), style=style)
+        console.print(table)
+        console.print()
+    console.print("More of each: sdgbench info NAME", style="dim")

@@ -1,0 +1,76 @@
+"""``sdgbench run``: the matrix of methods, datasets and seeds."""
+
+from pathlib import Path
+
+import click
+
+from sdgbench.cli import options
+
+
+@click.command(
+    "run",
+    epilog="""\b
+Examples:
+  sdgbench run --method erm --dataset digits-mini --preset quick --seeds 0-2
+  sdgbench run --method erm --dataset digits-mini,streets-mini --preset smoke
+  sdgbench run --method erm --dataset digits-mini --grid recipe.lr=1e-4,1e-3
+The same command again runs only what is missing.""",
+)
+@click.option("--method", required=True, metavar="NAMES",
+              shell_complete=options.completer("method"),
+              help="Method, or several with commas.")  # fmt: skip
+@click.option("--dataset", required=True, metavar="NAMES",
+              shell_complete=options.completer("dataset"),
+              help="Dataset, or several with commas.")  # fmt: skip
+@click.option("--seeds", "--seed", default="0", show_default=True, metavar="LIST",
+              help="Seeds, such as 0-4 or 0,3.")  # fmt: skip
+@click.option("--preset", default="paper", show_default=True, metavar="NAME",
+              shell_complete=lambda ctx, param, text: [
+                  name for name in ("paper", "quick", "smoke") if name.startswith(text)],
+              help="Length and scale: paper (exact), quick (minutes on 2 cores), "
+                   "smoke (seconds, for tests).")  # fmt: skip
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE",
+              help="Set a method's parameter, a dataset's option, or recipe.KEY.")  # fmt: skip
+@click.option("--grid", multiple=True, metavar="KEY=A,B",
+              help="Run all values of a setting; several grids multiply.")  # fmt: skip
+@click.option("--device", default="auto", show_default=True, metavar="NAME",
+              help="auto, cpu, cuda, cuda:N or mps.")  # fmt: skip
+@click.option("--checkpoint-minutes", default=5.0, show_default=True,
+              type=click.FloatRange(min=0), help="Save the state of a run this often.")  # fmt: skip
+@click.option("--retry", is_flag=True, help="Run failed runs again.")
+@click.option("--redo", is_flag=True, help="Delete and run again what is finished, too.")
+@options.runs
+@options.data
+@options.plugins
+def command(
+    method: str, dataset: str, seeds: str, preset: str, sets: tuple[str, ...],
+    grid: tuple[str, ...], device: str, checkpoint_minutes: float, retry: bool, redo: bool,
+    runs: Path, data: Path,
+) -> int:  # fmt: skip
+    """Train methods on a dataset's source and test them on its unseen domains.
+
+    Writes one record per run under the runs folder. Finished runs are skipped, interrupted ones
+    go on where they stood, failed ones are shown and run again with --retry.
+    """
+    from sdgbench.registry import get
+
+    methods = options.names(method, "--method")
+    datasets = options.names(dataset, "--dataset")
+    for name in methods:  # refuse typos before torch has loaded
+        get("method", name)
+    for name in datasets:
+        get("dataset", name)
+    seed_list = options.numbers(seeds)
+    assignments = [options.assignment(text, "--set") for text in sets]
+    axes = [
+        (key, [part.strip() for part in values.split(",") if part.strip()])
+        for key, values in (options.assignment(text, "--grid") for text in grid)
+    ]
+    from sdgbench.launch import run_matrix
+    from sdgbench.spec import matrix
+
+    specs = matrix(methods, datasets, seed_list, preset, assignments, axes)
+    return run_matrix(
+        specs, runs, data, device, checkpoint_seconds=60 * checkpoint_minutes,
+        retry=retry, redo=redo,
+    )  # fmt: skip

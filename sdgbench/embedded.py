@@ -1,0 +1,42 @@
+"""Datasets that make their own images on first use and keep them."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdgbench import storage
+from sdgbench.dataset import Dataset, Domain
+from sdgbench.errors import UserError, explain_os_errors
+
+Images = tuple[np.ndarray, np.ndarray]
+
+
+class EmbeddedDataset(Dataset):
+    """Keeps each rendered set as two .npy files under its version, written once and locked."""
+
+    def cached(
+        self, name: str, make: Callable[[], Images], tags: Mapping[str, Any] | None = None,
+        key: str = "",
+    ) -> Domain:  # fmt: skip
+        """The domain from the cache, or rendered now. ``key`` names the file if not ``name``."""
+        stem = (key or name).replace("/", "-")
+        folder = self.root / f"v{self.version}"
+        paths = (folder / f"{stem}-images.npy", folder / f"{stem}-labels.npy")
+        if not all(path.exists() for path in paths):
+            with storage.owned(folder, wait=600):
+                if not all(path.exists() for path in paths):  # nobody made them meanwhile
+                    for path, array in zip(paths, make(), strict=True):
+                        storage.write_atomic(path, lambda file, a=array: np.save(file, a))  # type: ignore[misc]
+        images, labels = (_load(path) for path in paths)
+        return Domain(name, images, labels, tags or {})
+
+
+def _load(path: Path) -> np.ndarray:
+    with explain_os_errors("read", path):
+        try:
+            array: np.ndarray = np.load(path)
+        except (ValueError, EOFError):
+            raise UserError(f"{path} is damaged. Delete it: it will be made again.") from None
+    return array

@@ -1,0 +1,189 @@
+"""Methods: ways to learn from the one source domain."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from sdgbench import networks
+from sdgbench.dataset import Recipe
+from sdgbench.device import Device
+from sdgbench.pool import Pool
+from sdgbench.seeds import derive
+from sdgbench.task import Task
+
+
+@dataclass(frozen=True)
+class Read:
+    """One stream of batches of a phase."""
+
+    what: Literal["source", "pool", "source+pool"] = "source"
+    batch: int | None = None  # None: the recipe's
+    augment: bool = True  # apply the recipe's input augmentation to it
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A homogeneous stretch of steps: ``<name>_step`` is called ``steps`` times.
+
+    The step gets images and labels of each read in turn: ``step(x, y)`` for one read,
+    ``step(x, y, x2, y2)`` for two. Phases called "train" are the ones that the learning-rate
+    schedule spans and that source validation follows.
+    """
+
+    name: str
+    steps: int
+    reads: tuple[Read, ...] = (Read(),)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything a method is handed. There is no way from here to a target domain."""
+
+    params: Any
+    task: Task
+    recipe: Recipe
+    device: Device
+    seed: int
+    source_size: int
+    pool: Pool
+
+
+class Method:
+    """What a contributor of a method writes: at the least, a ``train_step``.
+
+    Everything that a method keeps in its attributes is saved and restored with the run: modules,
+    optimisers, tensors, numbers, text, and lists or dicts of these. What can be computed again
+    goes into attributes that begin with an underscore, which are not saved.
+    """
+
+    name: ClassVar[str]
+    per_dataset: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    flags: ClassVar[frozenset[str]] = frozenset()  # such as extra_data, corruption_overlap
+
+    @dataclass(frozen=True)
+    class Params:
+        """This method has no parameters."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self.network = self.new_network()
+        self.optimizer = self.new_optimizer(self.network)
+        self.updates = 0
+        torch.manual_seed(derive(self.seed, "init", "method"))
+        self.setup()
+
+    @classmethod
+    def skip(cls, task: Task) -> str | None:
+        """Say why the method makes no sense for a task, or None where it does."""
+        return None
+
+    def setup(self) -> None:
+        """Make what the method owns beside the task network and its optimiser."""
+
+    def plan(self) -> Sequence[Phase]:
+        """The phases, as a pure function of parameters and recipe."""
+        return [Phase("train", self.train_steps)]
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Logits for images in [0, 1]. Pure: no update, no statistics of the batch."""
+        logits: Tensor = self.network(x)
+        return logits
+
+    def inference_modules(self) -> Sequence[nn.Module]:
+        """What ``predict`` needs, and so what counts as its size."""
+        return [self.network]
+
+    # What methods build on -----------------------------------------------------------------
+
+    @property
+    def params(self) -> Any:
+        """The resolved parameters."""
+        return self._setting.params
+
+    @property
+    def task(self) -> Task:
+        """Loss and decision of the task at hand."""
+        return self._setting.task
+
+    @property
+    def recipe(self) -> Recipe:
+        """What all methods share on this dataset."""
+        return self._setting.recipe
+
+    @property
+    def pool(self) -> Pool:
+        """Images that this method generated, on disk and part of the checkpoint."""
+        return self._setting.pool
+
+    @property
+    def device(self) -> Device:
+        """Where the tensors live."""
+        return self._setting.device
+
+    @property
+    def seed(self) -> int:
+        """The run's seed. Random numbers need no care: every step starts freshly seeded."""
+        return self._setting.seed
+
+    @property
+    def source_size(self) -> int:
+        """How many source images there are to train on."""
+        return self._setting.source_size
+
+    @property
+    def train_steps(self) -> int:
+        """The recipe's length in steps."""
+        return self.recipe.total_steps(self.source_size)
+
+    def new_network(self, member: int = 0) -> networks.Network:
+        """A task network with the seed's initial weights (member 0 has the ones all share)."""
+        place = ("init", member) if member else ("init",)
+        torch.manual_seed(derive(self.seed, *place))
+        recipe = self.recipe
+        network = networks.build(
+            recipe.network, self.task.classes, recipe.image_size, recipe.pretrained
+        )
+        return network.to(self.device.torch)
+
+    def new_optimizer(self, network: nn.Module) -> Optimizer:
+        """The recipe's optimiser for a network."""
+        recipe = self.recipe
+        if recipe.optimiser == "adam":
+            return torch.optim.Adam(
+                network.parameters(), recipe.lr, weight_decay=recipe.weight_decay
+            )
+        return torch.optim.SGD(
+            network.parameters(),
+            recipe.lr,
+            momentum=recipe.momentum,
+            weight_decay=recipe.weight_decay,
+            nesterov=recipe.momentum > 0,
+        )
+
+    def learning_rate(self) -> float:
+        """The schedule's learning rate at the current update."""
+        recipe, progress = self.recipe, min(1.0, self.updates / max(1, self.train_steps))
+        if recipe.schedule == "linear":
+            return recipe.lr * (1 - progress)
+        if recipe.schedule == "cosine":
+            return recipe.lr * 0.5 * (1 + torch.cos(torch.tensor(torch.pi * progress)).item())
+        return recipe.lr
+
+    def optimise(self, loss: Tensor, optimizer: Optimizer | None = None) -> Tensor:
+        """Backward and step; returns the detached loss.
+
+        Without an ``optimizer`` it is the task network's, which follows the schedule.
+        """
+        if optimizer is None:
+            optimizer = self.optimizer
+            for group in optimizer.param_groups:
+                group["lr"] = self.learning_rate()
+            self.updates += 1
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()

@@ -1,0 +1,179 @@
+"""One run from its specification to its record."""
+
+import io
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from sdgbench import checkpoint, efficiency, provenance, record, registry, storage
+from sdgbench.dataset import Dataset, Domain
+from sdgbench.device import Device
+from sdgbench.evaluate import average, evaluate
+from sdgbench.method import Method, Setting
+from sdgbench.pool import Pool
+from sdgbench.progress import Reporter
+from sdgbench.spec import RunSpec
+from sdgbench.train import Position, Trainer
+
+
+class StopSignal:
+    """Ctrl-C and SIGTERM ask for a stop at the next step; a second Ctrl-C stops at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[int, Any] = {}
+
+    def __call__(self) -> bool:
+        """Say whether a stop was asked for."""
+        return self.asked
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with suppress(ValueError):  # not in the main thread: the caller owns the signals
+                self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.asked = True
+        print("\nStopping after this step and saving; Ctrl-C again to stop at once.",
+              file=sys.stderr)  # fmt: skip
+
+
+def build_method(
+    spec: RunSpec, dataset: Dataset, device: Device, source: Domain, pool_folder: Path
+) -> Method:
+    """Hand a method what it may know: the setting and the source's shape."""
+    pool = Pool(pool_folder, source.images.shape[1:], source.labels.shape[1:])
+    return spec.method_class(Setting(
+        params=spec.build_params(), task=dataset.task, recipe=spec.build_recipe(),
+        device=device, seed=spec.seed, source_size=len(source), pool=pool,
+    ))  # fmt: skip
+
+
+def execute(
+    spec: RunSpec,
+    store: record.Store,
+    data_root: Path,
+    device: Device,
+    reporter: Reporter,
+    checkpoint_seconds: float = 300.0,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> record.Record:
+    """Train, evaluate and record a run, going on from its checkpoint if there is one."""
+    folder = store.folder(spec)
+    with storage.owned(folder):
+        if (folder / "record.json").exists():
+            return store.record(spec)
+        store.begin(spec)
+        started = record.now()
+        dataset = spec.dataset_class(data_root, spec.build_options(), spec.build_recipe())
+        dataset.prepare()
+        source, validation = dataset.source("train"), dataset.source("val")
+        method = build_method(spec, dataset, device, source, folder / "pool")
+        device.reset_peak_memory()
+        trainer = Trainer(
+            method, source, validation, folder, spec.id, reporter, checkpoint_seconds, should_stop
+        )
+        if trainer.path.exists():
+            reporter.note("going on from its checkpoint")
+        position = trainer.run()
+        peak = device.peak_memory()
+        began = time.perf_counter()
+        choices = {"last": checkpoint.copy_weights(method)}
+        if position.best and position.best["step"] != trainer.train_total:
+            choices["val"] = position.best["weights"]
+        results, domains, decisions = evaluate(method, dataset, choices, reporter, should_stop)
+        position.seconds["evaluate"] = time.perf_counter() - began
+        checkpoint.assign_weights(method, choices["last"])
+        _write_predictions(folder / "predictions.npz", decisions)
+        finished = {
+            "schema": record.SCHEMA,
+            "id": spec.id,
+            "spec": asdict(spec),
+            "started": started,
+            "finished": record.now(),
+            "metric": dataset.task.metric,
+            "results": _summarise(results, position, trainer.train_total, dataset.task.metric),
+            "domains": domains,
+            "source": {"name": source.name, **{
+                split: {"count": len(domain), "sha256": domain.sha256()}
+                for split, domain in (("train", source), ("val", validation))
+            }},
+            "efficiency": {
+                **efficiency.measure(method, 0.2 if spec.preset == "smoke" else 1.0),
+                "peak_memory_bytes": peak,
+            },
+            "cost": {
+                "seconds": {kind: round(value, 3) for kind, value in position.seconds.items()},
+                "phases": [{"name": phase.name, "steps": phase.steps} for phase in trainer.plan],
+                "images_forward": position.images_forward,
+                "images_with_gradient": position.images_with_gradient,
+                "starts": position.starts,
+            },
+            "flags": _flags(spec, method),
+            "code": {
+                **provenance.code(),
+                "method_file_sha256": registry.get("method", spec.method).source_sha256,
+                "dataset_file_sha256": registry.get("dataset", spec.dataset).source_sha256,
+            },
+            "packages": provenance.packages(),
+            "machine": device.describe(),
+            "files": {
+                name: storage.sha256(folder / name) for name in ("predictions.npz", "train.jsonl")
+            },
+        }  # fmt: skip
+        storage.write_json(folder / "record.json", finished)
+        shutil.rmtree(folder / "pool", ignore_errors=True)
+        return finished
+
+
+def _summarise(
+    results: dict[str, Any], position: Position, steps: int, metric: str
+) -> dict[str, Any]:
+    """Per choice of weights: when it was made, the averages and each domain."""
+    found = {}
+    for choice, domains in results.items():
+        found[choice] = {
+            "step": steps, "source_val": position.last_score,
+            **average(domains, metric), "per_domain": domains,
+        }  # fmt: skip
+    if position.best:  # where validation chose the last iterate, both choices are one
+        chosen = {"step": position.best["step"], "source_val": position.best["score"]}
+        found["val"] = {**found.get("val", found["last"]), **chosen}
+    return found
+
+
+def _flags(spec: RunSpec, method: Method) -> dict[str, Any]:
+    """What a reader of a table must be told."""
+    return {
+        "reduced_scale": spec.recipe["reduced"] or None,
+        "recipe_changed": list(spec.recipe_changes),
+        "pretrained": spec.recipe["pretrained"],
+        **dict.fromkeys(sorted(method.flags), True),
+    }
+
+
+def _write_predictions(path: Path, decisions: dict[str, np.ndarray]) -> None:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **decisions)  # type: ignore[arg-type]
+    storage.write_atomic(path, lambda file: file.write(buffer.getvalue()))

@@ -1,0 +1,32 @@
+"""Named random streams, all derived from the run's one seed.
+
+Nothing here keeps state: what is drawn depends on the seed and on *where* it is drawn (stream,
+phase, step), never on what was drawn before. So a resumed run draws what an uninterrupted one
+would, and all methods of one seed see the same initial weights and the same batches.
+"""
+
+import hashlib
+import random
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def derive(seed: int, *place: Any) -> int:
+    """Hash the seed and a place into a 63-bit seed of its own."""
+    text = repr((int(seed), *place)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") >> 1
+
+
+def permutation(seed: int, size: int, *place: Any) -> np.ndarray:
+    """Return a random order of ``size`` things."""
+    return np.random.default_rng(derive(seed, *place)).permutation(size)
+
+
+def seed_everything(seed: int, *place: Any) -> None:
+    """Seed torch, NumPy and Python, so that any way of drawing a number is reproducible."""
+    value = derive(seed, *place)
+    torch.manual_seed(value)
+    np.random.seed(value % 2**32)
+    random.seed(value)

@@ -1,0 +1,68 @@
+"""What is to be learned: the loss, the decision and the score.
+
+Methods are written against ``Task`` and never ask which one they have.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from sdgbench import metrics
+
+
+@dataclass(frozen=True)
+class Task:
+    """A dense or a plain classification into ``classes``; logits have the classes in dim 1."""
+
+    classes: int
+    metric: ClassVar[str]
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Mean cross-entropy over everything that has a label (images or pixels)."""
+        return F.cross_entropy(logits, labels)
+
+    def decide(self, logits: Tensor) -> Tensor:
+        """The predicted class of each image or pixel, as small as it can be stored."""
+        return logits.argmax(1).to(torch.uint8)
+
+    def score(self, confusion: np.ndarray) -> dict[str, object]:
+        """Turn one domain's confusion matrix (rows: truth) into its metrics."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Classification(Task):
+    """One label per image."""
+
+    metric: ClassVar[str] = "accuracy"
+
+    def score(self, confusion: np.ndarray) -> dict[str, object]:
+        """Accuracy, with the counts it comes from."""
+        return {
+            "accuracy": metrics.accuracy(confusion),
+            "correct": int(np.trace(confusion)),
+            "count": int(confusion.sum()),
+        }
+
+
+@dataclass(frozen=True)
+class Segmentation(Task):
+    """One label per pixel. Class names stand beside each IoU; void is class ``void``."""
+
+    names: tuple[str, ...] = ()
+    void: int | None = 0
+    metric: ClassVar[str] = "mIoU"
+
+    def score(self, confusion: np.ndarray) -> dict[str, object]:
+        """MIoU over the classes that occur, with and without void, and each class's IoU."""
+        iou = metrics.iou_per_class(confusion)
+        return {
+            "mIoU": metrics.mean_iou(iou),
+            "mIoU_without_void": metrics.mean_iou(iou, leave_out=self.void),
+            "pixel_accuracy": metrics.accuracy(confusion),
+            "iou": [None if np.isnan(value) else float(value) for value in iou],
+        }

@@ -1,0 +1,271 @@
+"""The training loop: phases, batches, the curve, validation, checkpoints."""
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from sdgbench import checkpoint
+from sdgbench.dataset import Domain
+from sdgbench.errors import Interrupted, UserError, explain_os_errors
+from sdgbench.evaluate import score_domain
+from sdgbench.feed import DeviceImages, Feed
+from sdgbench.method import Method, Phase
+from sdgbench.networks import Network
+from sdgbench.progress import Reporter
+from sdgbench.seeds import seed_everything
+
+POINTS_PER_PHASE = 200  # of the curve
+
+
+class Diverged(RuntimeError):
+    """The loss is no longer a number; going on would waste the user's time."""
+
+
+@dataclass
+class Position:
+    """Where a run stands. All of it is in the checkpoint."""
+
+    phase: int = 0
+    step: int = 0  # within the phase
+    curve_bytes: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)  # per kind of work
+    images_forward: int = 0
+    images_with_gradient: int = 0
+    starts: int = 0
+    best: dict[str, Any] | None = None  # source validation's choice: step, score, weights
+    last_score: float | None = None  # source validation at its last turn
+    loss_sum: float = 0.0
+    loss_count: int = 0
+
+
+class Trainer:
+    """Carries a method through its plan, from wherever it stands."""
+
+    def __init__(
+        self,
+        method: Method,
+        source: Domain,
+        validation: Domain,
+        folder: Path,
+        run_id: str,
+        reporter: Reporter,
+        checkpoint_seconds: float = 300.0,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.method, self.folder, self.run_id, self.reporter = method, folder, run_id, reporter
+        self.checkpoint_seconds, self.should_stop = checkpoint_seconds, should_stop
+        self.device, self.recipe, self.seed = method.device, method.recipe, method.seed
+        self.source = DeviceImages(source, self.device)
+        self.validation = DeviceImages(validation, self.device)
+        self.plan = list(method.plan())
+        self.train_total = sum(phase.steps for phase in self.plan if phase.name == "train")
+        self.feeds: dict[str, Feed] = {}
+        self.at = Position()
+        self.saved_at = time.monotonic()
+        self._counted = (0, 0)
+        for phase in self.plan:
+            if not hasattr(method, f"{phase.name}_step"):
+                raise UserError(f'Method "{method.name}" plans a phase "{phase.name}" but has no '
+                                f"{phase.name}_step.")  # fmt: skip
+
+    # The loop ------------------------------------------------------------------------------
+
+    def run(self) -> Position:
+        """Train to the end of the plan; returns the final position."""
+        self._restore()
+        self.at.starts += 1
+        while self.at.phase < len(self.plan):
+            phase = self.plan[self.at.phase]
+            self._run_phase(phase)
+            self.at.phase, self.at.step = self.at.phase + 1, 0
+            self._save(finished=self.at.phase == len(self.plan))
+        return self.at
+
+    def _run_phase(self, phase: Phase) -> None:
+        step_of = getattr(self.method, f"{phase.name}_step")
+        feeds = self._feeds_of(phase)
+        every = max(1, phase.steps // POINTS_PER_PHASE)
+        loss_sum: Tensor | float = self.at.loss_sum
+        self.reporter.begin(phase.name, phase.steps, self.at.step)
+        self._training_mode(True)
+        clock = time.perf_counter()
+        shown, images = clock, 0
+        recent: float | None = None
+
+        def account() -> None:
+            nonlocal clock, loss_sum
+            self.device.synchronise()
+            now = time.perf_counter()
+            self._spend(phase.name, now - clock)
+            clock, self.at.loss_sum = now, float(loss_sum)
+
+        while self.at.step < phase.steps:
+            seed_everything(self.seed, "method", self.at.phase, self.at.step)
+            batch = [tensor for feed in feeds for tensor in feed.next()]
+            loss = step_of(*batch)
+            self.at.step += 1
+            images += len(batch[0]) if batch else 0
+            if loss is not None:
+                loss_sum = loss_sum + loss
+                self.at.loss_count += 1
+            if self.at.step % every == 0 or self.at.step == phase.steps:
+                account()
+                recent = self._log(phase)
+                loss_sum = 0.0
+            if self._validation_is_due(phase):
+                account()
+                self._validate()
+                clock = time.perf_counter()
+            now = time.perf_counter()
+            if now - shown > 0.25 or self.at.step == phase.steps:
+                rate = images / max(1e-9, now - shown)
+                self.reporter.update(self.at.step, recent, rate)
+                shown, images = now, 0
+            if self.should_stop():
+                account()
+                self._save()
+                raise Interrupted(f"at {phase.name} step {self.at.step}/{phase.steps}")
+            if time.monotonic() - self.saved_at > self.checkpoint_seconds:
+                account()
+                self._save()
+                clock = time.perf_counter()
+        account()
+        self.reporter.end()
+
+    def _feeds_of(self, phase: Phase) -> list[Feed]:
+        """Phases of one name share their streams, so "train" goes on where it stood."""
+        feeds = []
+        for position, read in enumerate(phase.reads):
+            key = f"{phase.name}/{position}"
+            feed = Feed(key, read, self.source, self.method.pool, self.recipe, self.seed)
+            if key in self.feeds:
+                feed.load_state_dict(self.feeds[key].state_dict())
+            self.feeds[key] = feed
+            feeds.append(feed)
+        return feeds
+
+    def _training_mode(self, on: bool) -> None:
+        for module in checkpoint.modules(self.method).values():
+            module.train(on)
+
+    def _spend(self, kind: str, seconds: float) -> None:
+        self.at.seconds[kind] = self.at.seconds.get(kind, 0.0) + seconds
+
+    # The curve and source validation -------------------------------------------------------
+
+    def _log(self, phase: Phase) -> float | None:
+        loss = self.at.loss_sum / self.at.loss_count if self.at.loss_count else None
+        self.at.loss_sum, self.at.loss_count = 0.0, 0
+        if loss is not None and not math.isfinite(loss):
+            raise Diverged(f"the loss became {loss} at {phase.name} step {self.at.step}")
+        self._append({
+            "phase": self.at.phase, "name": phase.name, "step": self.at.step, "loss": loss,
+            "lr": self.method.learning_rate(),
+            "seconds": round(self.at.seconds.get(phase.name, 0.0), 3),
+        })  # fmt: skip
+        return loss
+
+    def _append(self, point: dict[str, Any]) -> None:
+        path = self.folder / "train.jsonl"
+        line = json.dumps(point).encode() + b"\n"
+        with explain_os_errors("write", path), path.open("ab") as file:
+            file.write(line)
+        self.at.curve_bytes += len(line)
+
+    def _trained(self) -> int:
+        before = sum(phase.steps for phase in self.plan[: self.at.phase] if phase.name == "train")
+        return before + self.at.step
+
+    def _validation_is_due(self, phase: Phase) -> bool:
+        if phase.name != "train" or not self.recipe.validations:
+            return False
+        done, times = self._trained(), self.recipe.validations
+        share = done * times // self.train_total
+        return share > (done - 1) * times // self.train_total
+
+    def _validate(self) -> None:
+        began, counted = time.perf_counter(), self._count()
+        self._training_mode(False)
+        result, _ = score_domain(self.method, self.validation, self.recipe.eval_batch)
+        self._training_mode(True)
+        score = float(result[self.method.task.metric])  # type: ignore[arg-type]
+        self.at.last_score = score
+        if self.at.best is None or score >= self.at.best["score"]:
+            weights = checkpoint.copy_weights(self.method)
+            self.at.best = {"step": self._trained(), "score": score, "weights": weights}
+        self._append({"phase": self.at.phase, "name": "validation", "step": self.at.step,
+                      "train_step": self._trained(), "score": score})  # fmt: skip
+        self._spend("validation", time.perf_counter() - began)
+        forward, gradient = self._count()
+        self._counted = (self._counted[0] + forward - counted[0],
+                         self._counted[1] + gradient - counted[1])  # fmt: skip
+
+    # Cost ----------------------------------------------------------------------------------
+
+    def _count(self) -> tuple[int, int]:
+        networks = [
+            part
+            for module in checkpoint.modules(self.method).values()
+            for part in module.modules()
+            if isinstance(part, Network)
+        ]
+        return (
+            sum(network.images_forward for network in networks),
+            sum(network.images_with_gradient for network in networks),
+        )
+
+    def _collect_counts(self) -> None:
+        forward, gradient = self._count()
+        self.at.images_forward += forward - self._counted[0]
+        self.at.images_with_gradient += gradient - self._counted[1]
+        self._counted = (forward, gradient)
+
+    # Checkpoints ---------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """The one checkpoint of the run."""
+        return self.folder / "checkpoint.pt"
+
+    def _save(self, finished: bool = False) -> None:
+        self._collect_counts()
+        curve = self.folder / "train.jsonl"
+        if curve.exists():  # the curve must not be shorter on disk than the checkpoint says
+            with explain_os_errors("write", curve), curve.open("rb") as file:
+                os.fsync(file.fileno())
+        checkpoint.save(self.path, {
+            "run": self.run_id,
+            "position": dict(vars(self.at)),
+            "feeds": {key: feed.state_dict() for key, feed in self.feeds.items()},
+            "pool": self.method.pool.state_dict(),
+            # Nothing will step again after the end, and optimisers are two thirds of the file.
+            "method": checkpoint.capture(self.method, optimisers=not finished),
+        })  # fmt: skip
+        self.saved_at = time.monotonic()
+
+    def _restore(self) -> None:
+        curve = self.folder / "train.jsonl"
+        if self.path.exists():
+            state = checkpoint.load(self.path, self.device.torch)
+            if state["run"] != self.run_id:
+                raise UserError(f"{self.path} belongs to the run {state['run']}. Delete it.")
+            self.at = Position(**state["position"])
+            checkpoint.restore(self.method, state["method"])
+            self.method.pool.load_state_dict(state["pool"])
+            for phase in self.plan:
+                for feed in self._feeds_of(phase):
+                    if feed.key in state["feeds"]:
+                        feed.load_state_dict(state["feeds"][feed.key])
+        else:
+            self.method.pool.load_state_dict({"count": 0})
+        if curve.exists():
+            with explain_os_errors("write", curve):
+                os.truncate(curve, self.at.curve_bytes)
+        self.saved_at = time.monotonic()
