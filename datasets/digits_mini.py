@@ -77,7 +77,7 @@ class DigitsMini(EmbeddedDataset):
             "print": lambda: domains.printed(PER_DOMAIN, rng),
             "scan": lambda: domains.scan(*_twice(_handwriting("val")), rng),
         }
-        return self.cached(name, make[name], self.target_tags(self.options)[name])
+        return self.cached(name, make[name])
 
 
 def _handwriting(split: Split) -> Images:

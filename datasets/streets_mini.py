@@ -80,18 +80,16 @@ class StreetsMini(EmbeddedDataset):
     def source(self, split: Split) -> Domain:
         """Highway scenes; those held out are other scenes of the same kind."""
         first, count = (0, TRAIN) if split == "train" else (TRAIN, VAL)
-        return self._scenes(self.source_name(self.options), first, count, split, {})
+        return self._scenes(self.source_name(self.options), first, count, split)
 
     def target(self, name: str) -> Domain:
         """One unseen street."""
-        return self._scenes(name, 0, TEST, "test", self.target_tags(self.options)[name])
+        return self._scenes(name, 0, TEST, "test")
 
-    def _scenes(
-        self, name: str, first: int, count: int, split: str, tags: dict[str, Any]
-    ) -> Domain:
+    def _scenes(self, name: str, first: int, count: int, split: str) -> Domain:
         size = self.recipe_used.image_size
         key = f"{name}-{split}-{size[0]}x{size[1]}"
-        return self.cached(name, lambda: _render(name, first, count, size), tags, key)
+        return self.cached(name, lambda: _render(name, first, count, size), key)
 
 
 def _render(name: str, first: int, count: int, size: tuple[int, int]) -> Images:

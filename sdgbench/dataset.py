@@ -1,8 +1,7 @@
 """Datasets: one source domain, its unseen targets, the task and the recipe."""
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -19,12 +18,11 @@ PRESETS = ("paper", "quick", "smoke")
 
 @dataclass(frozen=True)
 class Domain:
-    """A set of labelled images with a name and tags."""
+    """A set of labelled images with a name; its tags are in ``Dataset.target_tags``."""
 
     name: str
     images: np.ndarray  # uint8 (N, 3, H, W), possibly memory-mapped
     labels: np.ndarray  # integers (N,) or (N, H, W)
-    tags: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.images.dtype != np.uint8 or self.images.ndim != 4 or self.images.shape[1] != 3:
@@ -47,7 +45,7 @@ class Domain:
         if most is None or most >= len(self):
             return self
         kept = np.sort(permutation(0, len(self), "take")[:most])
-        return Domain(self.name, self.images[kept], self.labels[kept], self.tags)
+        return Domain(self.name, self.images[kept], self.labels[kept])
 
 
 @dataclass(frozen=True)
@@ -153,12 +151,12 @@ class _Tiny(Dataset):
         self.task = twin.task  # type: ignore[misc]
 
     def source(self, split: Split) -> Domain:
-        return self._make(self.twin.source_name(self.options), split, {})
+        return self._make(self.twin.source_name(self.options), split)
 
     def target(self, name: str) -> Domain:
-        return self._make(name, "test", self.twin.target_tags(self.options)[name])
+        return self._make(name, "test")
 
-    def _make(self, name: str, split: str, tags: Mapping[str, Any]) -> Domain:
+    def _make(self, name: str, split: str) -> Domain:
         rng = np.random.default_rng(list(f"{name}/{split}".encode()))
         height, width = self.recipe_used.image_size
         classes = self.task.classes
@@ -167,4 +165,4 @@ class _Tiny(Dataset):
         level = (labels.reshape(self.count, 1, *(shape[1:] or (1, 1))) + 1.0) / (classes + 1)
         noise = rng.normal(0, 12, (self.count, 3, height, width))
         images = (255 * level + noise + rng.normal(0, 8, (1, 3, 1, 1))).clip(0, 255)
-        return Domain(name, images.astype(np.uint8), labels, tags)
+        return Domain(name, images.astype(np.uint8), labels)

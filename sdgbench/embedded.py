@@ -1,8 +1,7 @@
 """Datasets that make their own images on first use and keep them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,10 +15,7 @@ Images = tuple[np.ndarray, np.ndarray]
 class EmbeddedDataset(Dataset):
     """Keeps each rendered set as two .npy files under its version, written once and locked."""
 
-    def cached(
-        self, name: str, make: Callable[[], Images], tags: Mapping[str, Any] | None = None,
-        key: str = "",
-    ) -> Domain:  # fmt: skip
+    def cached(self, name: str, make: Callable[[], Images], key: str = "") -> Domain:
         """The domain from the cache, or rendered now. ``key`` names the file if not ``name``."""
         stem = (key or name).replace("/", "-")
         folder = self.root / f"v{self.version}"
@@ -30,7 +26,7 @@ class EmbeddedDataset(Dataset):
                     for path, array in zip(paths, make(), strict=True):
                         storage.write_atomic(path, lambda file, a=array: np.save(file, a))  # type: ignore[misc]
         images, labels = (_load(path) for path in paths)
-        return Domain(name, images, labels, tags or {})
+        return Domain(name, images, labels)
 
 
 def _load(path: Path) -> np.ndarray:

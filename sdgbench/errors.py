@@ -18,10 +18,11 @@ class Interrupted(Exception):
 def unknown(kind: str, name: str, known: Iterable[str], hint: str = "") -> UserError:
     """Build the error for a name that does not exist, with the nearest name that does."""
     known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
     parts = [f'No {kind} "{name}".']
     if near:
-        parts.append(f'Did you mean "{near[0]}"?')
+        parts.append(f'Did you mean "{by_lower[near[0]]}"?')
     parts.append(hint or (f"Known: {', '.join(known)}." if known else ""))
     return UserError(" ".join(part for part in parts if part))
 

@@ -48,12 +48,12 @@ def evaluate(
     recipe, device = method.recipe, method.device
     for module in checkpoint.modules(method).values():
         module.eval()
-    names = list(dataset.target_tags(dataset.options))
+    tags = dataset.target_tags(dataset.options)
     results: dict[str, Any] = {choice: {} for choice in choices}
     domains: dict[str, Any] = {}
     decisions: dict[str, np.ndarray] = {}
-    reporter.begin("evaluate", len(names))
-    for position, name in enumerate(names):
+    reporter.begin("evaluate", len(tags))
+    for position, name in enumerate(tags):
         domain = dataset.target(name).take(recipe.test_images)
         images = DeviceImages(domain, device)
         for choice, weights in choices.items():
@@ -62,7 +62,7 @@ def evaluate(
             results[choice][name], decided = score_domain(method, images, recipe.eval_batch)
             decisions[f"{choice}/{name}"] = decided
         domains[name] = {
-            "tags": dict(domain.tags), "count": len(domain), "sha256": domain.sha256(),
+            "tags": tags[name], "count": len(domain), "sha256": domain.sha256(),
         }  # fmt: skip
         reporter.update(position + 1, None, 0.0)
         if should_stop():

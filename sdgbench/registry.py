@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, TypeVar
 
 from sdgbench.errors import UserError, unknown
@@ -23,7 +24,6 @@ from sdgbench.errors import UserError, unknown
 Kind = Literal["method", "dataset"]
 PLUGIN_VARIABLE = "SDGBENCH_PLUGINS"
 _FOLDERS: dict[Kind, str] = {"method": "sdgbench.methods", "dataset": "sdgbench.datasets"}
-_classes: dict[tuple[Kind, str], type] = {}
 _plugins: list[Path] = []
 C = TypeVar("C", bound=type)
 
@@ -45,11 +45,10 @@ class Entry:
         """Import the file and return the class."""
         if self.error:
             raise UserError(self.error)
-        if (self.kind, self.name) not in _classes:
-            _import(self)
-        if (self.kind, self.name) not in _classes:
-            raise UserError(f'{self.file} did not register the {self.kind} "{self.name}".')
-        return _classes[self.kind, self.name]
+        for value in vars(_import(self)).values():
+            if isinstance(value, type) and vars(value).get("registered") == (self.kind, self.name):
+                return value
+        raise UserError(f'{self.file} did not register the {self.kind} "{self.name}".')
 
     @property
     def source_sha256(self) -> str:
@@ -76,7 +75,7 @@ def _register(kind: Kind, name: str, module: str, base: str) -> Callable[[C], C]
                 f"class {cls.__name__}({base})."
             )
         cls.name = name  # type: ignore[attr-defined]
-        _classes[kind, name] = cls
+        cls.registered = (kind, name)  # type: ignore[attr-defined]
         return cls
 
     return decorate
@@ -186,17 +185,21 @@ def _literal_call(node: ast.expr, function: str, file: Path) -> tuple[str, dict[
     return name, {str(key): value for key, value in named.items()}
 
 
-def _import(entry: Entry) -> None:
+def _import(entry: Entry) -> ModuleType:
     try:
-        if entry.module.startswith("sdgbench_plugin_"):
+        if not entry.module.startswith("sdgbench_plugin_"):
+            return importlib.import_module(entry.module)
+        if entry.module not in sys.modules:
             spec = importlib.util.spec_from_file_location(entry.module, entry.file)
             assert spec is not None
             assert spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[entry.module] = module
-            spec.loader.exec_module(module)
-        else:
-            importlib.import_module(entry.module)
+            module = sys.modules[entry.module] = importlib.util.module_from_spec(spec)
+            try:
+                spec.loader.exec_module(module)
+            except BaseException:
+                del sys.modules[entry.module]
+                raise
+        return sys.modules[entry.module]
     except UserError:
         raise
     except Exception as error:

@@ -107,11 +107,12 @@ def _dataset(console: "Console", entry: registry.Entry, data: Path) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in ("domain", "role", "images", "size", "tags"):
         table.add_column(title, justify="right" if title == "images" else "left")
+    target_tags = cls.target_tags(options_used)
     found = [("source, train", dataset.source("train")), ("source, val", dataset.source("val"))]
-    for name in cls.target_tags(options_used):
-        found.append(("unseen", dataset.target(name)))
+    found += [("unseen", dataset.target(name)) for name in target_tags]
     for role, domain in found:
-        tags = ", ".join(f"{key}={value}" for key, value in domain.tags.items())
+        known = target_tags.get(domain.name, {})
+        tags = ", ".join(f"{key}={value}" for key, value in known.items())
         height, width = domain.images.shape[2:]
         table.add_row(domain.name, role, f"{len(domain):,}", f"{height}x{width}", escape(tags))
     console.print(table)

@@ -1,0 +1,118 @@
+"""Small things that several tests build on."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from sdgbench import registry
+from sdgbench.dataset import Domain, Recipe
+from sdgbench.device import Device
+from sdgbench.method import Method, Phase, Read, Setting
+from sdgbench.pool import Pool
+from sdgbench.progress import Silent
+from sdgbench.settings import param
+from sdgbench.task import Classification
+from sdgbench.train import Trainer
+
+RECIPE = Recipe(network="convnet-2", lr=1e-3, steps=12, batch=8, validations=3, eval_batch=16)
+
+
+def toy_domain(name: str = "toy", count: int = 40, seed: int = 0, size: int = 32) -> Domain:
+    """Images whose brightness tells the class."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 10, count).astype(np.uint8)
+    noise = rng.normal(0, 10, (count, 3, size, size))
+    images = (25 * labels.reshape(-1, 1, 1, 1) + noise).clip(0, 255).astype(np.uint8)
+    return Domain(name, images, labels)
+
+
+def make(
+    cls: type[Method], folder: Path, recipe: Recipe = RECIPE, seed: int = 0, params=None
+) -> Method:
+    """Build a method as the runner would."""
+    pool = Pool(folder / "pool", (3, 32, 32), ())
+    return cls(Setting(
+        params=cls.Params() if params is None else params, task=Classification(10), recipe=recipe,
+        device=Device("cpu"), seed=seed, source_size=40, pool=pool,
+    ))  # fmt: skip
+
+
+def trainer(method: Method, folder: Path, **options) -> Trainer:
+    """Build a trainer on the toy domain."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return Trainer(
+        method, toy_domain(), toy_domain(seed=1), folder, "toy-run",
+        options.pop("reporter", Silent()), **options,
+    )  # fmt: skip
+
+
+def weights(method: Method) -> dict[str, torch.Tensor]:
+    return {key: value.clone() for key, value in method.network.state_dict().items()}
+
+
+def assert_same_weights(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:
+    """Bit for bit."""
+    assert first.keys() == second.keys()
+    for key, value in first.items():
+        assert torch.equal(value, second[key]), key
+
+
+class Everything(Method):
+    """A method that does all that the interface allows: two networks, a pool, three phases."""
+
+    name = "everything"
+
+    @dataclass(frozen=True)
+    class Params:
+        """Its one parameter."""
+
+        strength: float = param(0.1, "size of the change to generated images")
+
+    def setup(self) -> None:
+        """A second network, a second optimiser, and things of every kind that is saved."""
+        self.critic = torch.nn.Linear(10, 1)
+        self.critic_optimizer = torch.optim.SGD(self.critic.parameters(), 0.01, momentum=0.9)
+        self.running = torch.zeros(10)
+        self.history = {"losses": [0.0], "best": None}
+        self.draws = np.random.default_rng(3)
+        self.noise = torch.Generator().manual_seed(5)
+
+    def plan(self):
+        """Alternate, so that phases of one name come back."""
+        train = Phase("train", 4, (Read(), Read("source")))
+        grow = Phase("generate", 3, (Read(batch=5, augment=False),))
+        mixed = Phase("train", 4, (Read(), Read("source+pool")))
+        last = Phase("train", 4, (Read(), Read("pool", batch=4)))
+        return [Phase("warm", 2), train, grow, mixed, grow, last]
+
+    def warm_step(self, x, y):
+        """Train the critic with global random numbers of all kinds."""
+        import random
+
+        logits = self.network(x).detach() + torch.randn(len(x), 10) * np.random.rand()
+        self.draws.random()
+        loss = (self.critic(logits) - random.random()).square().mean()
+        return self.optimise(loss, self.critic_optimizer)
+
+    def train_step(self, x, y, x2, y2):
+        """Both batches count."""
+        logits = self.network(x)
+        self.running = 0.9 * self.running + 0.1 * logits.detach().mean(0)
+        scale = 1 + 0.1 * torch.rand(1, generator=self.noise).item() + 0.1 * self.draws.random()
+        loss = scale * self.task.loss(logits, y) + self.task.loss(self.network(x2), y2)
+        self.history["losses"].append(float(loss.detach()))
+        return self.optimise(loss + 0.01 * self.running.mean())
+
+    def generate_step(self, x, y):
+        """Add changed images to the pool."""
+        self.pool.add(x + self.params.strength * torch.randn_like(x), y)
+
+
+def smoke(recipe: Recipe, **changes) -> Recipe:
+    return replace(recipe, **changes)
+
+
+def erm() -> type[Method]:
+    return registry.get("method", "erm").load()

@@ -1,0 +1,128 @@
+import numpy as np
+import pytest
+import torch
+from helpers import RECIPE, toy_domain
+
+from sdgbench.dataset import Recipe
+from sdgbench.device import Device
+from sdgbench.feed import DeviceImages, Feed, crop_and_flip
+from sdgbench.method import Read
+from sdgbench.pool import Pool
+
+
+@pytest.fixture
+def source():
+    return DeviceImages(toy_domain(count=21), Device("cpu"))
+
+
+@pytest.fixture
+def pool(tmp_path):
+    return Pool(tmp_path, (3, 32, 32), ())
+
+
+def feed(source, pool, read=None, key="train/0", seed=0, recipe=RECIPE):
+    return Feed(key, read or Read(), source, pool, recipe, seed)
+
+
+def draw(stream, count):
+    return [stream.next() for _ in range(count)]
+
+
+def same(first, second):
+    return all(
+        torch.equal(a, b)
+        for x, y in zip(first, second, strict=True)
+        for a, b in zip(x, y, strict=True)
+    )
+
+
+def test_bytes_become_floats_between_0_and_1(source):
+    images, labels = source.gather(np.array([3, 1]))
+    assert images.dtype == torch.float32
+    assert torch.equal(images[0], source.images[3].float() / 255)
+    assert labels.dtype == torch.int64
+    assert labels.tolist() == [int(source.labels[3]), int(source.labels[1])]
+
+
+def test_an_epoch_shows_each_image_at_most_once_and_drops_the_rest(source, pool):
+    stream = feed(source, pool)
+    seen = torch.cat([images for images, _ in draw(stream, 2)])  # 2 of 8, 5 dropped
+    assert len(torch.unique(seen.flatten(1), dim=0)) == 16
+    assert stream.epoch == 1
+    stream.next()
+    assert stream.epoch == 2
+
+
+def test_the_order_follows_seed_and_place_alone(source, pool):
+    assert same(draw(feed(source, pool), 5), draw(feed(source, pool), 5))
+    assert not same(draw(feed(source, pool), 5), draw(feed(source, pool, seed=1), 5))
+    assert not same(draw(feed(source, pool), 5), draw(feed(source, pool, key="train/1"), 5))
+
+
+def test_a_position_is_all_the_state(source, pool):
+    whole = draw(feed(source, pool), 7)
+    first = feed(source, pool)
+    head = draw(first, 3)
+    second = feed(source, pool)
+    second.load_state_dict(first.state_dict())
+    assert same(whole, head + draw(second, 4))
+
+
+def test_source_plus_an_empty_pool_is_the_source(source, pool):
+    assert same(draw(feed(source, pool), 5), draw(feed(source, pool, Read("source+pool")), 5))
+
+
+def test_source_plus_pool_draws_from_both_in_proportion(source, pool):
+    pool.add(torch.full((21, 3, 32, 32), -2.0), torch.full((21,), 7))
+    batches = draw(feed(source, pool, Read("source+pool")), 5)  # one epoch of 42, batch 8
+    images = torch.cat([images for images, _ in batches])
+    labels = torch.cat([labels for _, labels in batches])
+    generated = (images == -2.0).flatten(1).all(1)
+    assert 15 <= int(generated.sum()) <= 21
+    assert (labels[generated] == 7).all()
+    for image, label in zip(images[~generated], labels[~generated], strict=True):
+        where = (source.images.float() / 255 == image).flatten(1).all(1).nonzero().item()
+        assert int(source.labels[where]) == int(label)
+
+
+def test_a_grown_pool_starts_a_new_epoch(source, pool):
+    pool.add(torch.zeros(10, 3, 32, 32), torch.zeros(10))
+    stream = feed(source, pool, Read("pool", batch=4))
+    stream.next()
+    pool.add(torch.ones(10, 3, 32, 32), torch.ones(10))
+    stream.next()
+    assert (stream.epoch, stream.size) == (2, 20)
+
+
+def test_an_empty_pool_cannot_be_read(source, pool):
+    with pytest.raises(RuntimeError, match="still empty"):
+        feed(source, pool, Read("pool")).next()
+
+
+def test_crop_and_flip_against_a_padded_crop():
+    images = torch.rand(64, 3, 32, 32)
+    found = crop_and_flip(images, seed=5)
+    padded = np.pad(images.numpy(), ((0, 0), (0, 0), (4, 4), (4, 4)), mode="reflect")
+    offsets, mirrored = set(), 0
+    for image, original in zip(found.numpy(), padded, strict=True):
+        hits = [
+            (dy, dx, flip)
+            for dy in range(9) for dx in range(9) for flip in (False, True)
+            if np.array_equal(
+                image, original[:, dy : dy + 32, dx : dx + 32][:, :, :: -1 if flip else 1])
+        ]  # fmt: skip
+        assert len(hits) == 1
+        offsets.add(hits[0][:2])
+        mirrored += hits[0][2]
+    assert len(offsets) > 30
+    assert 16 < mirrored < 48
+
+
+def test_augmentation_is_the_recipes_and_repeatable(source, pool):
+    recipe = Recipe(network="convnet-2", steps=1, batch=8, augment="crop-flip")
+    plain = draw(feed(source, pool), 1)
+    augmented = draw(feed(source, pool, recipe=recipe), 1)
+    assert torch.equal(plain[0][1], augmented[0][1])
+    assert not torch.equal(plain[0][0], augmented[0][0])
+    assert same(augmented, draw(feed(source, pool, recipe=recipe), 1))
+    assert same(plain, draw(feed(source, pool, Read(augment=False), recipe=recipe), 1))

@@ -1,0 +1,121 @@
+import json
+from dataclasses import asdict
+
+import pytest
+
+from sdgbench import registry, spec
+from sdgbench.errors import UserError
+
+PLUGIN = '''
+from dataclasses import dataclass
+from sdgbench.method import Method
+from sdgbench.registry import register_method
+from sdgbench.settings import param
+
+@register_method("tuned")
+class Tuned(Method):
+    """Has parameters."""
+
+    @dataclass(frozen=True)
+    class Params:
+        """Two."""
+
+        K: int = param(3, "how many domains")
+        source: float = param(1.0, "clashes with an option of streets-mini")
+
+    per_dataset = {"digits": {"K": 5}, "digits-mini/quick": {"K": 7}}
+
+    @classmethod
+    def skip(cls, task):
+        """Only for classification."""
+        return None if task.metric == "accuracy" else "needs whole-image labels"
+'''
+
+
+@pytest.fixture
+def tuned(tmp_path):
+    (tmp_path / "tuned.py").write_text(PLUGIN)
+    registry.add_plugin(tmp_path / "tuned.py")
+
+
+def test_the_same_question_has_the_same_id():
+    first = spec.resolve("erm", "digits-mini", "quick", 0)
+    again = spec.resolve("erm", "digits-mini", "quick", 0, [("recipe.lr", "0.0005")])
+    assert first == again
+    assert first.id == again.id
+    assert len(first.id) == 12
+
+
+@pytest.mark.parametrize("changed", [
+    ("erm", "digits-mini", "quick", 1, []), ("erm", "digits-mini", "smoke", 0, []),
+    ("erm", "streets-mini", "quick", 0, []),
+    ("erm", "digits-mini", "quick", 0, [("recipe.lr", "0.1")]),
+])  # fmt: skip
+def test_another_question_has_another_id(changed):
+    assert spec.resolve(*changed).id != spec.resolve("erm", "digits-mini", "quick", 0).id
+
+
+def test_a_spec_survives_json():
+    one = spec.resolve("erm", "streets-mini", "quick", 2, [("source", "fog")])
+    loaded = json.loads(json.dumps(asdict(one)))
+    again = spec.RunSpec(**{**loaded, "recipe_changes": tuple(loaded["recipe_changes"])})
+    assert again.id == one.id
+    assert again.build_recipe() == one.build_recipe()
+    assert again.build_options().source == "fog"
+    assert again.build_recipe().image_size == (96, 160)
+
+
+@pytest.mark.usefixtures("tuned")
+def test_defaults_come_from_family_then_preset_then_the_user():
+    assert spec.resolve("tuned", "digits-mini", "smoke", 0).params["K"] == 5
+    assert spec.resolve("tuned", "digits-mini", "quick", 0).params["K"] == 7
+    assert spec.resolve("tuned", "digits-mini", "quick", 0, [("K", "2")]).params["K"] == 2
+    assert spec.resolve("tuned", "streets-mini", "quick", 0).params["K"] == 3
+    asked = spec.resolve("tuned", "digits-mini", "quick", 0, [("tuned.K", "2")])
+    assert asked.changed_params() == {"K": 2}
+
+
+@pytest.mark.usefixtures("tuned")
+def test_a_matrix_multiplies_and_does_not_repeat():
+    runs = spec.matrix(["erm", "tuned"], ["digits-mini"], [0, 1], "smoke", (), [("K", ["1", "2"])])
+    assert [(run.method, run.seed, run.params.get("K")) for run in runs] == [
+        ("erm", 0, None), ("tuned", 0, 1), ("tuned", 0, 2),
+        ("erm", 1, None), ("tuned", 1, 1), ("tuned", 1, 2),
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("tuned")
+@pytest.mark.parametrize(("key", "message"), [
+    ("k", 'No setting "k". Did you mean "K"'),
+    ("steps", "belongs to the recipe that all methods share.*--set recipe.steps="),
+    ("recipe.step", 'called "step". Did you mean "steps"'),
+    ("nobody.K", 'called "nobody"'),
+    ("source", "a setting of a method and of a dataset"),
+])  # fmt: skip
+def test_unknown_and_ambiguous_keys_are_explained(key, message):
+    with pytest.raises(UserError, match=message):
+        spec.matrix(["tuned"], ["streets-mini"], [0], "smoke", [(key, "1")])
+
+
+@pytest.mark.usefixtures("tuned")
+def test_a_method_may_skip_a_task():
+    assert spec.resolve("tuned", "streets-mini", "smoke", 0).skipped() == "needs whole-image labels"
+    assert spec.resolve("tuned", "digits-mini", "smoke", 0).skipped() is None
+
+
+def test_shortening_the_paper_is_reduced_scale():
+    paper = spec.resolve("erm", "digits-mini", "paper", 0)
+    assert paper.recipe["reduced"] == ""
+    short = spec.resolve("erm", "digits-mini", "paper", 0, [("recipe.steps", "10")])
+    assert short.recipe["reduced"] == "steps=10"
+    assert short.recipe_changes == ("steps",)
+    other = spec.resolve("erm", "digits-mini", "paper", 0, [("recipe.lr", "0.1")])
+    assert (other.recipe["reduced"], other.recipe_changes) == ("", ("lr",))
+
+
+@pytest.mark.parametrize(("key", "value"), [
+    ("recipe.batch", "0"), ("recipe.lr", "-1"), ("recipe.epochs", "3"), ("recipe.test_images", "0"),
+])  # fmt: skip
+def test_impossible_recipes_are_refused(key, value):
+    with pytest.raises(UserError, match="recipe"):
+        spec.resolve("erm", "digits-mini", "quick", 0, [(key, value)])
