@@ -1,6 +1,6 @@
 """``python -m sdgbench`` is the ``sdgbench`` command."""
 
-from sdgbench.cli import main
+from sdgbench.cli.app import main
 
 if __name__ == "__main__":
     main()

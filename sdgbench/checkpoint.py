@@ -1,5 +1,6 @@
 """What a run needs to go on as if it had never stopped."""
 
+import io
 import pickle
 import zipfile
 from pathlib import Path
@@ -20,7 +21,9 @@ _PLAIN = (bool, int, float, str, bytes, type(None))
 
 def save(path: Path, state: dict[str, Any]) -> None:
     """Write a checkpoint; the earlier one stays until the new one is whole."""
-    write_atomic(path, lambda file: torch.save({"format": FORMAT, **state}, file))
+    buffer = io.BytesIO()  # torch would report a full disk as an internal error of its own
+    torch.save({"format": FORMAT, **state}, buffer)
+    write_atomic(path, lambda file: file.write(buffer.getbuffer()))
 
 
 def load(path: Path, device: torch.device) -> dict[str, Any]:

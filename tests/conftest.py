@@ -48,7 +48,7 @@ class Done:
 @pytest.fixture
 def cli(capsys, tmp_path, monkeypatch) -> Callable[..., Done]:
     """Run the command in this process, in an empty folder."""
-    from sdgbench.cli import main
+    from sdgbench.cli.app import main
 
     monkeypatch.chdir(tmp_path)
 

@@ -126,7 +126,7 @@ def test_installed_packages_register_through_entry_points(tmp_path, monkeypatch)
 
 def test_listing_imports_no_torch(python):
     code = (
-        "import sys; from sdgbench.cli import main\n"
+        "import sys; from sdgbench.cli.app import main\n"
         "try: main(['list'])\nexcept SystemExit: pass\n"
         "assert 'erm' in sys.modules or True\n"
         "print('torch' in sys.modules, 'numpy' in sys.modules, 'pandas' in sys.modules)"

@@ -3,7 +3,7 @@
 import click
 from click.shell_completion import get_completion_class
 
-from sdgbench.cli import cli
+from sdgbench.cli.app import cli
 
 
 @click.command("completion", epilog='Example: eval "$(sdgbench completion bash)"')
