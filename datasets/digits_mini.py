@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sdgbench.datasets import _digit_domains as domains
 
 from sdgbench.dataset import Domain, Recipe, Split
+from sdgbench.datasets import _digit_domains as domains
 from sdgbench.embedded import EmbeddedDataset, Images
 from sdgbench.registry import register_dataset
 from sdgbench.seeds import permutation

@@ -7,9 +7,9 @@ from multiprocessing import get_context
 from typing import Any, Literal
 
 import numpy as np
-from sdgbench.datasets import _scenes as scenes
 
 from sdgbench.dataset import Domain, Recipe, Split
+from sdgbench.datasets import _scenes as scenes
 from sdgbench.embedded import EmbeddedDataset, Images
 from sdgbench.registry import register_dataset
 from sdgbench.settings import param
