@@ -42,7 +42,7 @@ test: lint ## Check style and types, run all tests
 	@$(PY) -m pytest $(ARGS)
 
 bench: $(READY) ## Measure the harness against bare code
-	@$(PY) -m pytest tests/benchmarks --benchmark-only $(ARGS)
+	@$(PY) -m pytest tests/benchmarks -o addopts="--import-mode=importlib" -q -s --benchmark-only --benchmark-columns=median $(ARGS)
 
 format: $(READY) ## Format the code
 	@$(VENV)/bin/ruff check --fix-only -q .

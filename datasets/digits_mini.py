@@ -57,13 +57,6 @@ class DigitsMini(EmbeddedDataset):
         likeness = {"street": "SVHN", "texture": "MNIST-M", "print": "SYN", "scan": "USPS"}
         return {name: {"mimics": real} for name, real in likeness.items()}
 
-    def prepare(self) -> None:
-        """Render what is missing."""
-        for split in ("train", "val"):
-            self.source(split)
-        for name in self.target_tags(self.options):
-            self.target(name)
-
     def source(self, split: Split) -> Domain:
         """A fixed random division of the handwriting."""
         return self.cached("handwriting", lambda: _as_rgb(_handwriting(split)), key=split)

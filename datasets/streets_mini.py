@@ -1,6 +1,6 @@
 """The SYNTHIA benchmark in small: rendered streets, three locations under five conditions."""
 
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
@@ -11,6 +11,7 @@ import numpy as np
 from sdgbench.dataset import Domain, Recipe, Split
 from sdgbench.datasets import _scenes as scenes
 from sdgbench.embedded import EmbeddedDataset, Images
+from sdgbench.progress import Reporter
 from sdgbench.registry import register_dataset
 from sdgbench.settings import param
 from sdgbench.task import Segmentation
@@ -45,9 +46,9 @@ class StreetsMini(EmbeddedDataset):
         return {
             "paper": paper,
             "quick": replace(
-                paper, network="fcn32-resnet18", image_size=(96, 160), epochs=8, lr=5e-4,
+                paper, network="fcn32-resnet18", image_size=(96, 160), epochs=5, lr=5e-4,
                 validations=4, eval_batch=32,
-                reduced="FCN on ResNet-18, 96x160 scenes, 8 epochs at lr 5e-4 instead of 50",
+                reduced="FCN on ResNet-18, 96x160 scenes, 5 epochs at lr 5e-4 instead of 50",
             ),
             "smoke": replace(
                 paper, network="fcn32-resnet18", image_size=(64, 96), epochs=0, steps=4, lr=5e-4,
@@ -70,12 +71,14 @@ class StreetsMini(EmbeddedDataset):
             for condition in scenes.CONDITIONS
         }
 
-    def prepare(self) -> None:
-        """Render what is missing."""
-        for split in ("train", "val"):
-            self.source(split)
-        for name in self.target_tags(self.options):
-            self.target(name)
+    _workers: Executor | None = None
+
+    def prepare(self, reporter: Reporter | None = None) -> None:
+        """Render what is missing, on all cores."""
+        # Threads of torch do not survive a fork, so the workers start afresh (when first needed).
+        with ProcessPoolExecutor(mp_context=get_context("spawn")) as self._workers:
+            super().prepare(reporter)
+        self._workers = None
 
     def source(self, split: Split) -> Domain:
         """Highway scenes; those held out are other scenes of the same kind."""
@@ -89,14 +92,14 @@ class StreetsMini(EmbeddedDataset):
     def _scenes(self, name: str, first: int, count: int, split: str) -> Domain:
         size = self.recipe_used.image_size
         key = f"{name}-{split}-{size[0]}x{size[1]}"
-        return self.cached(name, lambda: _render(name, first, count, size), key)
+        return self.cached(name, lambda: self._render(name, range(first, first + count)), key)
 
-
-def _render(name: str, first: int, count: int, size: tuple[int, int]) -> Images:
-    location, condition = name.split("/")
-    draw = partial(scenes.render, location, condition, size=size)
-    # Threads of torch do not survive a fork, so the workers start afresh.
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as workers:
-        drawn = list(workers.map(draw, range(first, first + count), chunksize=16))
-    images = np.stack([image.transpose(2, 0, 1) for image, _ in drawn])
-    return images, np.stack([labels for _, labels in drawn])
+    def _render(self, name: str, indices: range) -> Images:
+        location, condition = name.split("/")
+        draw = partial(scenes.render, location, condition, size=self.recipe_used.image_size)
+        if self._workers:
+            drawn = list(self._workers.map(draw, indices, chunksize=16))
+        else:
+            drawn = [draw(index) for index in indices]
+        images = np.stack([image.transpose(2, 0, 1) for image, _ in drawn])
+        return images, np.stack([labels for _, labels in drawn])

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from sdgbench.errors import unknown
+from sdgbench.progress import Reporter
 from sdgbench.seeds import permutation
 from sdgbench.settings import param
 from sdgbench.task import Task
@@ -126,7 +127,7 @@ class Dataset:
         """The name of the source domain."""
         raise NotImplementedError
 
-    def prepare(self) -> None:
+    def prepare(self, reporter: Reporter | None = None) -> None:
         """Bring the data into place: idempotent, locked, verified; only this writes data."""
 
     def source(self, split: Split) -> Domain:

@@ -103,8 +103,6 @@ class Bars:
         self.task: TaskID | None = None
 
     def __enter__(self) -> Self:
-        self.bars.start()
-        self.bars.console.print(self.title, style="bold", markup=False, highlight=False)
         return self
 
     def __exit__(
@@ -115,8 +113,14 @@ class Bars:
     ) -> None:
         self.bars.stop()
 
+    def _start(self) -> None:
+        if not self.bars.live.is_started:  # with the first news: no title for nothing
+            self.bars.start()
+            self.bars.console.print(self.title, style="bold", markup=False, highlight=False)
+
     def begin(self, label: str, total: int, done: int = 0) -> None:
         """Add a bar."""
+        self._start()
         self.task = self.bars.add_task(label, total=total, completed=done, news="")
 
     def update(self, done: int, loss: float | None, rate: float) -> None:
@@ -132,6 +136,7 @@ class Bars:
 
     def note(self, text: str) -> None:
         """Print a line above the bars."""
+        self._start()
         self.bars.console.print(f"  {text}", markup=False, highlight=False)
 
 

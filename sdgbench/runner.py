@@ -87,7 +87,7 @@ def execute(
         store.begin(spec)
         started = record.now()
         dataset = spec.dataset_class(data_root, spec.build_options(), spec.build_recipe())
-        dataset.prepare()
+        dataset.prepare(reporter)
         source, validation = dataset.source("train"), dataset.source("val")
         method = build_method(spec, dataset, device, source, folder / "pool")
         device.reset_peak_memory()
@@ -120,7 +120,7 @@ def execute(
                 for split, domain in (("train", source), ("val", validation))
             }},
             "efficiency": {
-                **efficiency.measure(method, 0.2 if spec.preset == "smoke" else 1.0),
+                **efficiency.measure(method, quickly=spec.preset == "smoke"),
                 "peak_memory_bytes": peak,
             },
             "cost": {

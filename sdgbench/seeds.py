@@ -27,6 +27,11 @@ def permutation(seed: int, size: int, *place: Any) -> np.ndarray:
 def seed_everything(seed: int, *place: Any) -> None:
     """Seed torch, NumPy and Python, so that any way of drawing a number is reproducible."""
     value = derive(seed, *place)
-    torch.manual_seed(value)
+    # Not torch.manual_seed: without a GPU it queues a call and a stack trace each time.
+    torch.default_generator.manual_seed(value)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(value)
+    if torch.backends.mps.is_available():
+        torch.mps.manual_seed(value)
     np.random.seed(value % 2**32)
     random.seed(value)

@@ -4,7 +4,8 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from sdgbench import checkpoint
 from sdgbench.dataset import Domain
+from sdgbench.device import Device
 from sdgbench.errors import Interrupted, UserError, explain_os_errors
 from sdgbench.evaluate import score_domain
 from sdgbench.feed import DeviceImages, Feed
@@ -41,8 +43,40 @@ class Position:
     starts: int = 0
     best: dict[str, Any] | None = None  # source validation's choice: step, score, weights
     last_score: float | None = None  # source validation at its last turn
-    loss_sum: float = 0.0
+    loss_sum: Tensor | float = 0.0
     loss_count: int = 0
+
+
+class Clock:
+    """Adds up the seconds of each kind of work; one kind runs at a time."""
+
+    def __init__(self, spent: dict[str, float], device: Device) -> None:
+        self.spent, self.device, self.kind, self.since = spent, device, "", 0.0
+
+    def start(self, kind: str) -> None:
+        """Work of this kind begins."""
+        self.kind, self.since = kind, time.perf_counter()
+
+    def stop(self) -> None:
+        """The work is done, on the device too."""
+        self.device.synchronise()
+        self.spent[self.kind] = self.seconds(self.kind)
+        self.kind = ""
+
+    def seconds(self, kind: str) -> float:
+        """Seconds of this kind so far."""
+        running = time.perf_counter() - self.since if kind == self.kind else 0.0
+        return self.spent.get(kind, 0.0) + running
+
+    @contextmanager
+    def aside(self, kind: str) -> Iterator[None]:
+        """Let other work be counted for itself."""
+        main = self.kind
+        self.stop()
+        self.start(kind)
+        yield
+        self.stop()
+        self.start(main)
 
 
 class Trainer:
@@ -68,6 +102,7 @@ class Trainer:
         self.train_total = sum(phase.steps for phase in self.plan if phase.name == "train")
         self.feeds: dict[str, Feed] = {}
         self.at = Position()
+        self._clock = Clock(self.at.seconds, self.device)
         self.saved_at = time.monotonic()
         self._counted = (0, 0)
         for phase in self.plan:
@@ -91,21 +126,12 @@ class Trainer:
     def _run_phase(self, phase: Phase) -> None:
         step_of = getattr(self.method, f"{phase.name}_step")
         feeds = self._feeds_of(phase)
-        every = max(1, phase.steps // POINTS_PER_PHASE)
-        loss_sum: Tensor | float = self.at.loss_sum
+        log_every = max(1, phase.steps // POINTS_PER_PHASE)
+        recent: float | None = None
+        shown, shown_seconds, images = time.perf_counter(), self._clock.seconds(phase.name), 0
         self.reporter.begin(phase.name, phase.steps, self.at.step)
         self._training_mode(True)
-        clock = time.perf_counter()
-        shown, images = clock, 0
-        recent: float | None = None
-
-        def account() -> None:
-            nonlocal clock, loss_sum
-            self.device.synchronise()
-            now = time.perf_counter()
-            self._spend(phase.name, now - clock)
-            clock, self.at.loss_sum = now, float(loss_sum)
-
+        self._clock.start(phase.name)
         while self.at.step < phase.steps:
             seed_everything(self.seed, "method", self.at.phase, self.at.step)
             batch = [tensor for feed in feeds for tensor in feed.next()]
@@ -113,30 +139,24 @@ class Trainer:
             self.at.step += 1
             images += len(batch[0]) if batch else 0
             if loss is not None:
-                loss_sum = loss_sum + loss
+                self.at.loss_sum = self.at.loss_sum + loss  # stays on the device until it is read
                 self.at.loss_count += 1
-            if self.at.step % every == 0 or self.at.step == phase.steps:
-                account()
+            if self.at.step % log_every == 0 or self.at.step == phase.steps:
                 recent = self._log(phase)
-                loss_sum = 0.0
             if self._validation_is_due(phase):
-                account()
-                self._validate()
-                clock = time.perf_counter()
-            now = time.perf_counter()
-            if now - shown > 0.25 or self.at.step == phase.steps:
-                rate = images / max(1e-9, now - shown)
-                self.reporter.update(self.at.step, recent, rate)
-                shown, images = now, 0
-            if self.should_stop():
-                account()
-                self._save()
+                with self._clock.aside("validation"):
+                    self._validate()
+            stop = self.should_stop()
+            if stop or time.monotonic() - self.saved_at > self.checkpoint_seconds:
+                with self._clock.aside("checkpoint"):
+                    self._save()
+            if stop:
                 raise Interrupted(f"at {phase.name} step {self.at.step}/{phase.steps}")
-            if time.monotonic() - self.saved_at > self.checkpoint_seconds:
-                account()
-                self._save()
-                clock = time.perf_counter()
-        account()
+            if time.perf_counter() - shown > 0.25 or self.at.step == phase.steps:
+                seconds = self._clock.seconds(phase.name)
+                self.reporter.update(self.at.step, recent, images / (seconds - shown_seconds))
+                shown, shown_seconds, images = time.perf_counter(), seconds, 0
+        self._clock.stop()
         self.reporter.end()
 
     def _feeds_of(self, phase: Phase) -> list[Feed]:
@@ -155,20 +175,17 @@ class Trainer:
         for module in checkpoint.modules(self.method).values():
             module.train(on)
 
-    def _spend(self, kind: str, seconds: float) -> None:
-        self.at.seconds[kind] = self.at.seconds.get(kind, 0.0) + seconds
-
     # The curve and source validation -------------------------------------------------------
 
     def _log(self, phase: Phase) -> float | None:
-        loss = self.at.loss_sum / self.at.loss_count if self.at.loss_count else None
+        loss = float(self.at.loss_sum) / self.at.loss_count if self.at.loss_count else None
         self.at.loss_sum, self.at.loss_count = 0.0, 0
         if loss is not None and not math.isfinite(loss):
             raise Diverged(f"the loss became {loss} at {phase.name} step {self.at.step}")
         self._append({
             "phase": self.at.phase, "name": phase.name, "step": self.at.step, "loss": loss,
             "lr": self.method.learning_rate(),
-            "seconds": round(self.at.seconds.get(phase.name, 0.0), 3),
+            "seconds": round(self._clock.seconds(phase.name), 3),
         })  # fmt: skip
         return loss
 
@@ -191,7 +208,7 @@ class Trainer:
         return share > (done - 1) * times // self.train_total
 
     def _validate(self) -> None:
-        began, counted = time.perf_counter(), self._count()
+        counted = self._count()
         self._training_mode(False)
         result, _ = score_domain(self.method, self.validation, self.recipe.eval_batch)
         self._training_mode(True)
@@ -202,7 +219,6 @@ class Trainer:
             self.at.best = {"step": self._trained(), "score": score, "weights": weights}
         self._append({"phase": self.at.phase, "name": "validation", "step": self.at.step,
                       "train_step": self._trained(), "score": score})  # fmt: skip
-        self._spend("validation", time.perf_counter() - began)
         forward, gradient = self._count()
         self._counted = (self._counted[0] + forward - counted[0],
                          self._counted[1] + gradient - counted[1])  # fmt: skip
@@ -257,6 +273,7 @@ class Trainer:
             if state["run"] != self.run_id:
                 raise UserError(f"{self.path} belongs to the run {state['run']}. Delete it.")
             self.at = Position(**state["position"])
+            self._clock = Clock(self.at.seconds, self.device)
             checkpoint.restore(self.method, state["method"])
             self.method.pool.load_state_dict(state["pool"])
             for phase in self.plan:

@@ -20,7 +20,7 @@ class TwoHeads(Method):
 
 
 def test_parameters_for_training_and_for_prediction(tmp_path):
-    found = efficiency.measure(make(TwoHeads, tmp_path), budget=0.0)
+    found = efficiency.measure(make(TwoHeads, tmp_path), quickly=True)
     network = sum(p.numel() for p in make(erm(), tmp_path).network.parameters())
     assert found["parameters_inference"] == network
     assert found["parameters_train"] == network + 32 * 31 + 31

@@ -76,7 +76,7 @@ def _dataset(console: "Console", entry: registry.Entry, data: Path) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from sdgbench import settings
+    from sdgbench import progress, settings
     from sdgbench.dataset import PRESETS, Dataset, Recipe
 
     cls: type[Dataset] = entry.load()
@@ -103,7 +103,8 @@ def _dataset(console: "Console", entry: registry.Entry, data: Path) -> None:
     console.print(f"Domains (task: {type(cls.task).__name__.lower()}, {cls.task.classes} classes, "
                   f"scored by {cls.task.metric})", style="bold", markup=False)  # fmt: skip
     dataset = cls(data, options_used, cls.recipe(presets[0]))
-    dataset.prepare()
+    with progress.reporter(console, f"making {entry.name}") as reporter:
+        dataset.prepare(reporter)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in ("domain", "role", "images", "size", "tags"):
         table.add_column(title, justify="right" if title == "images" else "left")

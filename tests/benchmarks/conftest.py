@@ -1,0 +1,39 @@
+"""Benchmarks compare as ratios within one run: the machines are noisy, the ratios are not."""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def ratio(benchmark) -> Callable[[Callable[[], object], Callable[[], object]], float]:
+    """Time two things in turn, several times, and keep the median of their ratios."""
+
+    def compare(subject, reference, rounds=9):
+        subject(), reference()  # warm up
+        ratios, times = [], []
+        for position in range(rounds):
+            pair = {}
+            order = (subject, reference) if position % 2 else (reference, subject)
+            for work in order:
+                began = time.perf_counter()
+                work()
+                pair[work] = time.perf_counter() - began
+            ratios.append(pair[subject] / pair[reference])
+            times.append(pair[subject])
+        found = statistics.median(ratios)
+        benchmark.extra_info["ratio"] = round(found, 4)
+        benchmark.extra_info["seconds"] = round(statistics.median(times), 4)
+        benchmark.pedantic(subject, rounds=1)
+        print(f"\n{benchmark.name}: ratio {found:.3f} ({statistics.median(times):.3f} s)")
+        return found
+
+    return compare

@@ -1,0 +1,75 @@
+"""What the harness costs over code written by hand for the one purpose."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from helpers import RECIPE, erm, make, toy_domain, trainer
+
+from sdgbench.device import Device
+from sdgbench.evaluate import score_domain
+from sdgbench.feed import DeviceImages
+
+STEPS = 40
+
+
+def bare_loop(network, optimizer, images, labels, batch, steps, rng):
+    """What one would write in a notebook."""
+    order = rng.permutation(len(images))
+    for step in range(steps):
+        start = step * batch % (len(images) - batch + 1)
+        chosen = torch.from_numpy(order[start : start + batch])
+        x, y = images[chosen].float().div_(255), labels[chosen]
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network(x), y).backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("network", ["convnet", "convnet-32", "wrn-16-1"])
+def test_a_step_of_the_harness_over_a_bare_step(network, ratio, tmp_path):
+    recipe = replace(RECIPE, network=network, batch=32, steps=STEPS, validations=0)
+    domain = toy_domain(count=640)
+    images = torch.from_numpy(domain.images)
+    labels = torch.from_numpy(domain.labels).long()
+    bare = make(erm(), tmp_path, recipe)
+    rng = np.random.default_rng(0)
+    runner = trainer(make(erm(), tmp_path, recipe), tmp_path / "run", checkpoint_seconds=1e9)
+    runner.source = DeviceImages(domain, Device("cpu"))
+
+    def harness():
+        runner.at.step = 0
+        runner._run_phase(runner.plan[0])
+
+    ratio(
+        harness,
+        lambda: bare_loop(bare.network, bare.optimizer, images, labels, 32, STEPS, rng),
+        rounds=15 if network != "convnet" else 9,
+    )
+
+
+def test_evaluation_over_raw_forward_passes(ratio, tmp_path):
+    method = make(erm(), tmp_path, replace(RECIPE, network="convnet-32"))
+    method.network.eval()
+    images = DeviceImages(toy_domain(count=2048), Device("cpu"))
+    ready = [images.span(start, start + 256) for start in range(0, 2048, 256)]
+
+    def raw():
+        with torch.inference_mode():
+            for x in ready:
+                method.network(x)
+
+    ratio(lambda: score_domain(method, images, 256), raw)
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("list",)], ids=["help", "list"])
+def test_start_up_over_an_empty_python(arguments, ratio):
+    ratio(
+        lambda: subprocess.run(
+            [sys.executable, "-m", "sdgbench", *arguments], capture_output=True, check=True
+        ),
+        lambda: subprocess.run([sys.executable, "-c", "pass"], check=True),
+        rounds=15,
+    )
