@@ -13,7 +13,7 @@ from sdgbench.device import Device
 from sdgbench.evaluate import score_domain
 from sdgbench.feed import DeviceImages
 
-STEPS = 40
+STEPS = 10  # short turns: the machine drifts, and both must see the same weather
 
 
 def bare_loop(network, optimizer, images, labels, batch, steps, rng):
@@ -46,7 +46,7 @@ def test_a_step_of_the_harness_over_a_bare_step(network, ratio, tmp_path):
     ratio(
         harness,
         lambda: bare_loop(bare.network, bare.optimizer, images, labels, 32, STEPS, rng),
-        rounds=15 if network != "convnet" else 9,
+        rounds=41,
     )
 
 

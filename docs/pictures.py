@@ -1,0 +1,71 @@
+"""Draws the pictures of the README from the program itself: ``python docs/pictures.py [RUNS]``."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from rich import _export_format
+from rich.console import Console
+from rich.text import Text
+
+from sdgbench import registry, settings
+from sdgbench.datasets import _scenes as scenes
+
+HERE = Path(__file__).parent
+
+
+def terminal(name: str, *commands: list[str]) -> None:
+    """What the commands print in a terminal of 80 columns, as an SVG without outside fonts."""
+    console = Console(record=True, width=80, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
+    environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": "80", "TERM": "xterm-256color"}
+    for command in commands:
+        console.print(Text.assemble(("$ ", "green"), (" ".join(command), "bold")))
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+        console.print(Text.from_ansi(done.stdout))
+    template = re.sub(r"@font-face \{\{.*?\}\}", "", _export_format.CONSOLE_SVG_FORMAT, flags=re.S)
+    template = template.replace("Fira Code, monospace", "monospace")
+    console.save_svg(str(HERE / name), title="sdgbench", code_format=template)
+
+
+def dataset(name: str, preset: str = "paper"):
+    """A dataset with its defaults, prepared."""
+    cls = registry.get("dataset", name).load()
+    root = Path(os.environ.get("SDGBENCH_DATA", "data"))
+    found = cls(root, settings.build(cls.Options, {}), cls.recipe(preset))
+    found.prepare()
+    return found
+
+
+def digits() -> None:
+    """A row per domain, ten classes, two of each: the source first."""
+    mini = dataset("digits-mini")
+    rows = []
+    for domain in (mini.source("train"), *map(mini.target, mini.target_tags(None))):
+        chosen = [np.flatnonzero(domain.labels == c)[k] for c in range(10) for k in (3, 7)]
+        rows.append(np.concatenate(domain.images[chosen], axis=2).transpose(1, 2, 0))
+    sheet = Image.fromarray(np.concatenate(rows))
+    sheet.resize((sheet.width * 3 // 2, sheet.height * 3 // 2), Image.Resampling.LANCZOS).save(
+        HERE / "digits-mini.png", optimize=True
+    )
+
+
+def streets() -> None:
+    """Locations as rows, conditions as columns; the last row is one row's truth."""
+    rows = []
+    for location in scenes.LOCATIONS:
+        drawn = [scenes.render(location, c, 1, (128, 212)) for c in scenes.CONDITIONS]
+        rows.append(np.concatenate([image for image, _ in drawn], axis=1))
+    palette = np.array(scenes.PALETTE, np.uint8)
+    rows.append(np.concatenate([palette[labels] for _, labels in drawn], axis=1))
+    Image.fromarray(np.concatenate(rows)).save(HERE / "streets-mini.jpg", quality=85)
+
+
+if __name__ == "__main__":
+    runs = sys.argv[1] if len(sys.argv) > 1 else "runs"
+    digits()
+    streets()
+    terminal("compare.svg", ["sdgbench", "compare", "--runs", runs])
