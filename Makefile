@@ -40,7 +40,7 @@ lint: $(READY) ## Check style and types
 	@$(VENV)/bin/mypy
 
 test: lint ## Check style and types, run all tests
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest -n 2 $(ARGS)
 
 bench: $(READY) ## Measure the harness against bare code
 	@$(PY) -m pytest tests/benchmarks -o addopts="--import-mode=importlib" -q -s --benchmark-only --benchmark-columns=median $(ARGS)

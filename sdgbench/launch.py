@@ -1,6 +1,7 @@
 """Runs a matrix in this process: only what is missing, and no failure stops the rest."""
 
 import shutil
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,7 +63,11 @@ def run_matrix(
             )
             result.seconds = time.perf_counter() - began
             results.append(result)
-    _summarise(results, console, runs)
+    if all(result.outcome == "refused" for result in results):
+        for remark in dict.fromkeys(result.remark for result in results):
+            print(f"Error: {remark}", file=sys.stderr)
+    else:
+        _summarise(results, console, runs)
     return _exit_code(results)
 
 

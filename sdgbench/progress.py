@@ -1,7 +1,6 @@
 """What a person sees of a run: bars in a terminal, plain lines elsewhere."""
 
 import time
-from types import TracebackType
 from typing import Protocol, Self
 
 from rich.console import Console
@@ -105,12 +104,7 @@ class Bars:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.bars.stop()
 
     def _start(self) -> None:

@@ -11,6 +11,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -178,9 +179,13 @@ def _literal_call(node: ast.expr, function: str, file: Path) -> tuple[str, dict[
         name = positional[0] if positional else named.pop("name")
     except (ValueError, KeyError):
         name, named = None, {}
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str):
         raise UserError(
             f'{file}:{node.lineno}: {function} takes literal arguments: @{function}("my-name").'
+        )
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or name == "recipe":
+        raise UserError(
+            f'{file}:{node.lineno}: "{name}" cannot be a name: take letters, digits, dots, dashes.'
         )
     return name, {str(key): value for key, value in named.items()}
 

@@ -5,11 +5,11 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 import numpy as np
@@ -18,11 +18,11 @@ from sdgbench import checkpoint, efficiency, provenance, record, registry, stora
 from sdgbench.dataset import Dataset, Domain
 from sdgbench.device import Device
 from sdgbench.evaluate import average, evaluate
-from sdgbench.method import Method, Setting
+from sdgbench.method import Method, Phase, Setting
 from sdgbench.pool import Pool
 from sdgbench.progress import Reporter
 from sdgbench.spec import RunSpec
-from sdgbench.train import Position, Trainer
+from sdgbench.train import Position, Trainer, phase_key
 
 
 class StopSignal:
@@ -42,12 +42,7 @@ class StopSignal:
                 self._before[number] = signal.signal(number, self._handle)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -94,8 +89,6 @@ def execute(
         trainer = Trainer(
             method, source, validation, folder, spec.id, reporter, checkpoint_seconds, should_stop
         )
-        if trainer.path.exists():
-            reporter.note("going on from its checkpoint")
         position = trainer.run()
         peak = device.peak_memory()
         began = time.perf_counter()
@@ -123,13 +116,7 @@ def execute(
                 **efficiency.measure(method, quickly=spec.preset == "smoke"),
                 "peak_memory_bytes": peak,
             },
-            "cost": {
-                "seconds": {kind: round(value, 3) for kind, value in position.seconds.items()},
-                "phases": [{"name": phase.name, "steps": phase.steps} for phase in trainer.plan],
-                "images_forward": position.images_forward,
-                "images_with_gradient": position.images_with_gradient,
-                "starts": position.starts,
-            },
+            "cost": _cost(trainer.plan, position),
             "flags": _flags(spec, method),
             "code": {
                 **provenance.code(),
@@ -161,6 +148,23 @@ def _summarise(
         chosen = {"step": position.best["step"], "source_val": position.best["score"]}
         found["val"] = {**found.get("val", found["last"]), **chosen}
     return found
+
+
+def _cost(plan: Sequence[Phase], position: Position) -> dict[str, Any]:
+    """What the run took: seconds per phase and beside them, images through the networks."""
+    phases: list[dict[str, Any]] = []
+    others = {kind: round(value, 3) for kind, value in position.seconds.items()}
+    for index, phase in enumerate(plan):
+        seconds = others.pop(phase_key(index, phase), 0.0)
+        phases.append({"name": phase.name, "steps": phase.steps, "seconds": seconds})
+    return {
+        "phases": phases,
+        "train_seconds": round(sum(phase["seconds"] for phase in phases), 3),
+        "other_seconds": others,
+        "images_forward": position.images_forward,
+        "images_with_gradient": position.images_with_gradient,
+        "starts": position.starts,
+    }
 
 
 def _flags(spec: RunSpec, method: Method) -> dict[str, Any]:

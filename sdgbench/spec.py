@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sdgbench import registry, settings
+from sdgbench import networks, registry, settings
 from sdgbench.dataset import Dataset, Recipe
 from sdgbench.errors import UserError, unknown
 from sdgbench.method import Method
@@ -89,22 +89,24 @@ def resolve(
     if seed < 0:
         raise UserError(f"The seed {seed} is negative. Seeds are 0 and up, such as --seeds 0-4.")
     values = {
-        method: _defaults(method_class, dataset_class, preset),
-        dataset: settings.as_plain(settings.build(dataset_class.Options, {})),
+        "method": _defaults(method_class, dataset_class, preset),
+        "dataset": settings.as_plain(settings.build(dataset_class.Options, {})),
         "recipe": settings.as_plain(dataset_class.recipe(preset)),
     }
-    classes = {method: method_class.Params, dataset: dataset_class.Options, "recipe": Recipe}
+    classes = {"method": method_class.Params, "dataset": dataset_class.Options, "recipe": Recipe}
+    names = {"method": method, "dataset": dataset, "recipe": "recipe"}
     preset_recipe = dict(values["recipe"])
     for key, text in assignments:
-        for scope in _scopes(key, method, dataset):
-            name = key.rpartition(".")[2]
-            field = settings.fields(classes[scope]).get(name)
-            if field:
-                values[scope][name] = settings.parse_field(scope, field, text)
+        scope, dot, name = key.rpartition(".")
+        for role, cls in classes.items():
+            field = settings.fields(cls).get(name)
+            # Without a scope it is a parameter or an option; the shared recipe must be named.
+            if field and (names[role] == scope if dot else role != "recipe"):
+                values[role][name] = settings.parse_field(names[role], field, text)
     params, options, recipe = (
-        settings.as_plain(_revive(classes[scope], values[scope]))
-        for scope in (method, dataset, "recipe")
+        settings.as_plain(_revive(cls, values[role])) for role, cls in classes.items()
     )
+    networks.check(recipe["network"])
     changes = tuple(k for k, v in recipe.items() if v != preset_recipe[k])
     # Whoever shortens a recipe by hand is at reduced scale, too, and every table must say so.
     shortened = [f"{key}={settings.show(recipe[key])}" for key in SCALE if key in changes]
@@ -121,13 +123,6 @@ def _defaults(method: type[Method], dataset: type[Dataset], preset: str) -> dict
     for key in (family, dataset.name, f"{family}/{preset}", f"{dataset.name}/{preset}"):
         values.update(method.per_dataset.get(key, {}))
     return values
-
-
-def _scopes(key: str, method: str, dataset: str) -> list[str]:
-    scope, dot, _ = key.rpartition(".")
-    if not dot:
-        return [method, dataset]
-    return [scope] if scope in (method, dataset, "recipe") else []
 
 
 def check_keys(keys: Iterable[str], methods: Sequence[str], datasets: Sequence[str]) -> None:

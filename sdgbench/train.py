@@ -47,6 +47,11 @@ class Position:
     loss_count: int = 0
 
 
+def phase_key(index: int, phase: Phase) -> str:
+    """What a phase's seconds are counted under."""
+    return f"{index} {phase.name}"
+
+
 class Clock:
     """Adds up the seconds of each kind of work; one kind runs at a time."""
 
@@ -128,10 +133,11 @@ class Trainer:
         feeds = self._feeds_of(phase)
         log_every = max(1, phase.steps // POINTS_PER_PHASE)
         recent: float | None = None
-        shown, shown_seconds, images = time.perf_counter(), self._clock.seconds(phase.name), 0
+        kind = phase_key(self.at.phase, phase)
+        shown, shown_seconds, images = time.perf_counter(), self._clock.seconds(kind), 0
         self.reporter.begin(phase.name, phase.steps, self.at.step)
         self._training_mode(True)
-        self._clock.start(phase.name)
+        self._clock.start(kind)
         while self.at.step < phase.steps:
             seed_everything(self.seed, "method", self.at.phase, self.at.step)
             batch = [tensor for feed in feeds for tensor in feed.next()]
@@ -151,9 +157,9 @@ class Trainer:
                 with self._clock.aside("checkpoint"):
                     self._save()
             if stop:
-                raise Interrupted(f"at {phase.name} step {self.at.step}/{phase.steps}")
+                raise Interrupted(f"at {self._place()}")
             if time.perf_counter() - shown > 0.25 or self.at.step == phase.steps:
-                seconds = self._clock.seconds(phase.name)
+                seconds = self._clock.seconds(kind)
                 self.reporter.update(self.at.step, recent, images / (seconds - shown_seconds))
                 shown, shown_seconds, images = time.perf_counter(), seconds, 0
         self._clock.stop()
@@ -185,7 +191,7 @@ class Trainer:
         self._append({
             "phase": self.at.phase, "name": phase.name, "step": self.at.step, "loss": loss,
             "lr": self.method.learning_rate(),
-            "seconds": round(self._clock.seconds(phase.name), 3),
+            "seconds": round(self._clock.seconds(phase_key(self.at.phase, phase)), 3),
         })  # fmt: skip
         return loss
 
@@ -195,6 +201,12 @@ class Trainer:
         with explain_os_errors("write", path), path.open("ab") as file:
             file.write(line)
         self.at.curve_bytes += len(line)
+
+    def _place(self) -> str:
+        if self.at.phase == len(self.plan):
+            return "trained"
+        phase = self.plan[self.at.phase]
+        return f"{phase.name} step {self.at.step}/{phase.steps}"
 
     def _trained(self) -> int:
         before = sum(phase.steps for phase in self.plan[: self.at.phase] if phase.name == "train")
@@ -275,6 +287,7 @@ class Trainer:
             self.at = Position(**state["position"])
             self._clock = Clock(self.at.seconds, self.device)
             checkpoint.restore(self.method, state["method"])
+            self.reporter.note(f"going on from its checkpoint ({self._place()})")
             self.method.pool.load_state_dict(state["pool"])
             for phase in self.plan:
                 for feed in self._feeds_of(phase):

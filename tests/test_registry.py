@@ -97,6 +97,13 @@ def test_a_computed_name_is_refused(plugin):
         registry.entries("method")
 
 
+@pytest.mark.parametrize("name", ["../evil", "a,b", "", "a b", "recipe", "<b>"])
+def test_names_must_be_fit_for_a_path_and_a_command_line(name, plugin):
+    registry.add_plugin(plugin(name))
+    with pytest.raises(UserError, match=r"plugin\.py:5: .* cannot be a name"):
+        registry.entries("method")
+
+
 def test_unknown_names_get_a_suggestion():
     with pytest.raises(UserError, match='No method "emr". Did you mean "erm"'):
         registry.get("method", "emr")

@@ -120,7 +120,7 @@ def test_the_curve_and_validation(tmp_path):
     assert [point["train_step"] for point in scores] == [4, 8, 12]
     assert position.best["score"] == max(point["score"] for point in scores)
     assert position.last_score == scores[-1]["score"]
-    assert position.seconds["train"] > 0
+    assert position.seconds["0 train"] > 0
     assert position.seconds["validation"] > 0
 
 
