@@ -1,13 +1,14 @@
 """Datasets: one source domain, its unseen targets, the task and the recipe."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from sdgbench.errors import unknown
+from sdgbench.errors import UserError, unknown
 from sdgbench.progress import Reporter
 from sdgbench.seeds import permutation
 from sdgbench.settings import param
@@ -15,6 +16,10 @@ from sdgbench.task import Task
 
 Split = Literal["train", "val"]
 PRESETS = ("paper", "quick", "smoke")
+
+
+class MissingData(UserError):
+    """Data that is not there, with how to get it."""
 
 
 @dataclass(frozen=True)
@@ -130,12 +135,21 @@ class Dataset:
     def prepare(self, reporter: Reporter | None = None) -> None:
         """Bring the data into place: idempotent, locked, verified; only this writes data."""
 
+    def data_flags(self) -> dict[str, Any]:
+        """What a reader of a table must know of the data that was used."""
+        return {}
+
+    @classmethod
+    def averages(cls, targets: Sequence[str]) -> dict[str, list[str]]:
+        """Named means over targets; the first is the ranked one."""
+        return {"average": list(targets)}
+
     def source(self, split: Split) -> Domain:
         """The one domain that methods learn from; "val" is held out from it."""
         raise NotImplementedError
 
     def target(self, name: str) -> Domain:
-        """One of the domains that are never seen before evaluation."""
+        """One of the domains that are never seen before evaluation; may raise MissingData."""
         raise NotImplementedError
 
     @classmethod

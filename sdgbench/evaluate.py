@@ -1,6 +1,7 @@
 """The other loop: each target image is read once and decided by each set of weights."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sdgbench import checkpoint, metrics
-from sdgbench.dataset import Dataset
+from sdgbench.dataset import Dataset, MissingData
 from sdgbench.errors import Interrupted
 from sdgbench.feed import DeviceImages
 from sdgbench.method import Method
@@ -34,50 +35,72 @@ def score_domain(
     return method.task.score(confusion), predicted
 
 
+@dataclass
+class Evaluation:
+    """What the targets said."""
+
+    results: dict[str, dict[str, Any]]  # choice -> domain -> metrics
+    domains: dict[str, Any] = field(default_factory=dict)  # what each domain was
+    decisions: dict[str, np.ndarray] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)  # asked for, but there was no data
+
+
 def evaluate(
     method: Method,
     dataset: Dataset,
+    names: Sequence[str],
     choices: Mapping[str, Weights],
     reporter: Reporter,
     should_stop: Callable[[], bool] = lambda: False,
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, np.ndarray]]:
-    """Score each choice of weights ("last", "val") on each target.
-
-    Returns results (choice -> domain -> metrics), what the domains were, and all decisions.
-    """
+) -> Evaluation:
+    """Score each choice of weights ("last", "val") on each named target."""
     recipe, device = method.recipe, method.device
     for module in checkpoint.modules(method).values():
         module.eval()
     tags = dataset.target_tags(dataset.options)
-    results: dict[str, Any] = {choice: {} for choice in choices}
-    domains: dict[str, Any] = {}
-    decisions: dict[str, np.ndarray] = {}
-    reporter.begin("evaluate", len(tags))
-    for position, name in enumerate(tags):
-        domain = dataset.target(name).take(recipe.test_images)
+    found = Evaluation({choice: {} for choice in choices})
+    reporter.begin("evaluate", len(names))
+    for position, name in enumerate(names):
+        if should_stop():
+            raise Interrupted("in evaluation")
+        try:
+            domain = dataset.target(name).take(recipe.test_images)
+        except MissingData:
+            found.missing.append(name)
+            continue
         images = DeviceImages(domain, device)
         for choice, weights in choices.items():
             if len(choices) > 1:
                 checkpoint.assign_weights(method, weights)
-            results[choice][name], decided = score_domain(method, images, recipe.eval_batch)
-            decisions[f"{choice}/{name}"] = decided
-        domains[name] = {
+            result, decided = score_domain(method, images, recipe.eval_batch)
+            found.results[choice][name] = result
+            found.decisions[f"{choice}/{name}"] = decided
+        found.domains[name] = {
             "tags": tags[name], "count": len(domain), "sha256": domain.sha256(),
         }  # fmt: skip
         reporter.update(position + 1, None, 0.0)
-        if should_stop():
-            raise Interrupted("in evaluation")
     reporter.end()
-    return results, domains, decisions
+    if found.missing:
+        reporter.note(f"not evaluated, for want of data: {', '.join(found.missing)}")
+    return found
 
 
-def average(results: Mapping[str, Mapping[str, Any]], metric: str) -> dict[str, Any]:
-    """Mean and worst over domains, with how many they are."""
+def average(
+    results: Mapping[str, Mapping[str, Any]], metric: str, groups: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """Means over groups of domains, each with how many it covers; the first group is ranked."""
     scores = {name: float(result[metric]) for name, result in results.items()}
+    means = {}
+    for group, names in groups.items():
+        covered = [scores[name] for name in names if name in scores]
+        if covered:
+            means[group] = {"mean": float(np.mean(covered)), "domains": len(covered)}
+    ranked = next(iter(means.values()))
     worst = min(scores, key=scores.__getitem__)
     return {
-        "average": float(np.mean(list(scores.values()))),
+        "average": ranked["mean"],
+        "domains": ranked["domains"],
+        "averages": means,
         "worst": scores[worst],
         "worst_domain": worst,
-        "domains": len(scores),
     }

@@ -14,6 +14,7 @@ from sdgbench.record import Record
 from sdgbench.stats import mean_interval
 
 BASELINE = "erm"
+MOST_COLUMNS = 20
 
 
 @dataclass
@@ -63,6 +64,7 @@ class Board:
     reduced: str
     remark: str  # what sets it apart from the dataset's usual board
     rows: list[Row]
+    warnings: tuple[str, ...] = ()  # of the data: unverified, regenerated, missing
 
     @property
     def title(self) -> str:
@@ -77,7 +79,7 @@ class Board:
             scores = [self._scores(record, choice) for record in row.records.values()]
             cells = {name: _cell([score[name] for score in scores]) for name in scores[0]}
             lines.append(Line(row.name, len(scores), cells))
-        return sorted(lines, key=lambda line: -(line.cells["average"].mean or 0.0))
+        return sorted(lines, key=lambda line: -(line.cells[self.ranked].mean or 0.0))
 
     def frame(self, choice: str = "last") -> pd.DataFrame:
         """The rows for a spreadsheet: each column's mean and half-width."""
@@ -93,12 +95,22 @@ class Board:
             rows.append(row)
         return pd.DataFrame(rows)
 
+    @property
+    def ranked(self) -> str:
+        """The column that rows are sorted by: the dataset's first average."""
+        record = next(iter(self.rows[0].records.values()))
+        return next(iter(record["results"]["last"]["averages"]))
+
+    def _shown(self) -> tuple[str, ...]:
+        """Domains that get a column; with very many, the averages must do."""
+        return self.domains if len(self.domains) <= MOST_COLUMNS else ()
+
     def _scores(self, record: Record, choice: str) -> dict[str, float | None]:
         result = record["results"].get(choice) or record["results"]["last"]
         return {
             "source": result["source_val"],
-            **{name: result["per_domain"][name][self.metric] for name in self.domains},
-            "average": result["average"],
+            **{name: result["per_domain"][name][self.metric] for name in self._shown()},
+            **{name: group["mean"] for name, group in result["averages"].items()},
             "worst": result["worst"],
         }
 
@@ -145,8 +157,22 @@ def _board(records: Sequence[Record]) -> Board:
     remarks += [f"recipe.{key}={spec['recipe'][key]}" for key in spec["recipe_changes"]]
     return Board(
         spec["dataset"], spec["preset"], first["metric"], tuple(first["domains"]),
-        spec["recipe"]["reduced"], ", ".join(remarks), rows,
+        spec["recipe"]["reduced"], ", ".join(remarks), rows, _warnings(first),
     )  # fmt: skip
+
+
+def _warnings(record: Record) -> tuple[str, ...]:
+    """What must be said of the data below every table."""
+    flags, found = record.get("flags", {}), []
+    for flag, text in (("unverified_data", "unverified data"), ("regenerated", "regenerated")):
+        if names := flags.get(flag):
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            found.append(f"{text}: {', '.join(names[:5])}{more}")
+    if overlays := flags.get("frost_overlays"):
+        found.append(f"frost overlays: {', '.join(overlays)}")
+    if missing := record.get("missing_domains"):
+        found.append(f"no data for: {', '.join(missing)}")
+    return tuple(found)
 
 
 def _difference(method: str, params: str, variants: Iterable[tuple[str, str]]) -> str:

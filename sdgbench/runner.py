@@ -17,7 +17,7 @@ import numpy as np
 from sdgbench import checkpoint, efficiency, provenance, record, registry, storage
 from sdgbench.dataset import Dataset, Domain
 from sdgbench.device import Device
-from sdgbench.evaluate import average, evaluate
+from sdgbench.evaluate import Evaluation, average, evaluate
 from sdgbench.method import Method, Phase, Setting
 from sdgbench.pool import Pool
 from sdgbench.progress import Reporter
@@ -95,10 +95,11 @@ def execute(
         choices = {"last": checkpoint.copy_weights(method)}
         if position.best and position.best["step"] != trainer.train_total:
             choices["val"] = position.best["weights"]
-        results, domains, decisions = evaluate(method, dataset, choices, reporter, should_stop)
+        names = spec.targets or list(dataset.target_tags(dataset.options))
+        evaluation = evaluate(method, dataset, names, choices, reporter, should_stop)
         position.seconds["evaluate"] = time.perf_counter() - began
         checkpoint.assign_weights(method, choices["last"])
-        _write_predictions(folder / "predictions.npz", decisions)
+        _write_predictions(folder / "predictions.npz", evaluation.decisions)
         finished = {
             "schema": record.SCHEMA,
             "id": spec.id,
@@ -106,8 +107,9 @@ def execute(
             "started": started,
             "finished": record.now(),
             "metric": dataset.task.metric,
-            "results": _summarise(results, position, trainer.train_total, dataset.task.metric),
-            "domains": domains,
+            "results": _summarise(evaluation, dataset, position, trainer.train_total),
+            "domains": evaluation.domains,
+            "missing_domains": evaluation.missing,
             "source": {"name": source.name, **{
                 split: {"count": len(domain), "sha256": domain.sha256()}
                 for split, domain in (("train", source), ("val", validation))
@@ -117,7 +119,7 @@ def execute(
                 "peak_memory_bytes": peak,
             },
             "cost": _cost(trainer.plan, position),
-            "flags": _flags(spec, method),
+            "flags": {**_flags(spec, method), **dataset.data_flags()},
             "code": {
                 **provenance.code(),
                 "method_file_sha256": registry.get("method", spec.method).source_sha256,
@@ -135,14 +137,15 @@ def execute(
 
 
 def _summarise(
-    results: dict[str, Any], position: Position, steps: int, metric: str
+    evaluation: Evaluation, dataset: Dataset, position: Position, steps: int
 ) -> dict[str, Any]:
     """Per choice of weights: when it was made, the averages and each domain."""
     found = {}
-    for choice, domains in results.items():
+    groups = dataset.averages(list(evaluation.domains))
+    for choice, domains in evaluation.results.items():
         found[choice] = {
             "step": steps, "source_val": position.last_score,
-            **average(domains, metric), "per_domain": domains,
+            **average(domains, dataset.task.metric, groups), "per_domain": domains,
         }  # fmt: skip
     if position.best:  # where validation chose the last iterate, both choices are one
         chosen = {"step": position.best["step"], "source_val": position.best["score"]}

@@ -29,6 +29,7 @@ class RunSpec:
     recipe: dict[str, Any]
     recipe_changes: tuple[str, ...]  # what was set away from the preset
     seed: int
+    targets: tuple[str, ...] = ()  # empty: all of the dataset's
 
     @property
     def id(self) -> str:
@@ -81,7 +82,12 @@ def _revive(cls: type, values: dict[str, Any]) -> Any:
 
 
 def resolve(
-    method: str, dataset: str, preset: str, seed: int, assignments: Iterable[Assignment] = ()
+    method: str,
+    dataset: str,
+    preset: str,
+    seed: int,
+    assignments: Iterable[Assignment] = (),
+    targets: Sequence[str] = (),
 ) -> RunSpec:
     """Resolve one run. Assignments that concern neither its method nor its dataset are ignored."""
     method_class: type[Method] = registry.get("method", method).load()
@@ -111,9 +117,14 @@ def resolve(
     # Whoever shortens a recipe by hand is at reduced scale, too, and every table must say so.
     shortened = [f"{key}={settings.show(recipe[key])}" for key in SCALE if key in changes]
     recipe["reduced"] = "; ".join(filter(None, [recipe["reduced"], ", ".join(shortened)]))
+    known = dataset_class.target_tags(_revive(dataset_class.Options, options))
+    for name in targets:
+        if name not in known:
+            raise unknown(f"target of {dataset} called", name, known)
     return RunSpec(
-        method, params, dataset, dataset_class.version, options, preset, recipe, changes, seed
-    )
+        method, params, dataset, dataset_class.version, options, preset, recipe, changes, seed,
+        tuple(name for name in known if name in targets),
+    )  # fmt: skip
 
 
 def _defaults(method: type[Method], dataset: type[Dataset], preset: str) -> dict[str, Any]:
@@ -165,6 +176,7 @@ def matrix(
     preset: str,
     assignments: Sequence[Assignment] = (),
     grid: Sequence[tuple[str, Sequence[str]]] = (),
+    targets: Sequence[str] = (),
 ) -> list[RunSpec]:
     """All runs of a command, without repetition, seeds in the outer loop.
 
@@ -175,6 +187,6 @@ def matrix(
     specs: dict[str, RunSpec] = {}
     for seed, dataset, method in itertools.product(seeds, datasets, methods):
         for point in itertools.product(*axes):
-            spec = resolve(method, dataset, preset, seed, [*assignments, *point])
+            spec = resolve(method, dataset, preset, seed, [*assignments, *point], targets)
             specs.setdefault(spec.id, spec)
     return list(specs.values())

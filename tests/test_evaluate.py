@@ -6,7 +6,7 @@ import torch
 from helpers import RECIPE, erm, make, toy_domain
 
 from sdgbench import checkpoint
-from sdgbench.dataset import Dataset
+from sdgbench.dataset import Dataset, MissingData
 from sdgbench.device import Device
 from sdgbench.evaluate import average, evaluate, score_domain
 from sdgbench.feed import DeviceImages
@@ -51,9 +51,8 @@ def test_each_target_is_opened_once_for_all_choices(tmp_path):
     first = checkpoint.copy_weights(method)
     second = {"network": {k: torch.zeros_like(v) for k, v in first["network"].items()}}
     second["network"]["classifier.bias"][3] = 1.0  # always says 3
-    results, domains, decisions = evaluate(
-        method, dataset, {"last": first, "val": second}, Silent()
-    )
+    found = evaluate(method, dataset, ["near", "far"], {"last": first, "val": second}, Silent())
+    results, domains, decisions = found.results, found.domains, found.decisions
     assert dataset.opened == ["near", "far"]
     assert set(decisions) == {"last/near", "val/near", "last/far", "val/far"}
     assert (decisions["val/far"] == 3).all()
@@ -87,6 +86,26 @@ def test_at_most_so_many_images_always_the_same(tmp_path):
     assert domain.take(None) is domain.take(50) is domain
 
 
+def test_a_target_without_data_is_named_and_left_out(tmp_path):
+    class Partly(Toy):
+        def target(self, name):
+            if name == "near":
+                raise MissingData("not there")
+            return super().target(name)
+
+    method = make(erm(), tmp_path)
+    choices = {"last": checkpoint.copy_weights(method)}
+    found = evaluate(method, Partly(), ["near", "far"], choices, Silent())
+    assert found.missing == ["near"]
+    assert list(found.results["last"]) == list(found.domains) == ["far"]
+
+
 def test_averages_say_how_many_domains_they_cover():
-    found = average({"a": {"m": 0.5}, "b": {"m": 0.2}, "c": {"m": 0.8}}, "m")
-    assert found == {"average": pytest.approx(0.5), "worst": 0.2, "worst_domain": "b", "domains": 3}
+    scores = {"a": {"m": 0.5}, "b": {"m": 0.2}, "c": {"m": 0.8}}
+    found = average(scores, "m", {"average": ["a", "b", "c"], "few": ["a", "gone"], "none": ["x"]})
+    assert found["average"] == pytest.approx(0.5)
+    assert (found["worst"], found["worst_domain"], found["domains"]) == (0.2, "b", 3)
+    assert found["averages"] == {
+        "average": {"mean": pytest.approx(0.5), "domains": 3},
+        "few": {"mean": 0.5, "domains": 1},
+    }

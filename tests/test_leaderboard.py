@@ -21,10 +21,11 @@ def fake(method="erm", seed=0, scores=(0.5, 0.7), domains=("a", "b"), **changes)
     result = {
         "source_val": 0.9, "average": float(np.mean(scores)), "worst": min(scores),
         "per_domain": per_domain,
+        "averages": {"average": {"mean": float(np.mean(scores)), "domains": len(scores)}},
     }  # fmt: skip
     return {
         "schema": 1, "id": f"{method}{seed}", "spec": spec, "metric": "accuracy",
-        "results": {"last": result, "val": {**result, "average": 0.1}},
+        "results": {"last": result, "val": {**result, "averages": {"average": {"mean": 0.1, "domains": 2}}}},
         "source": {"name": "s", "train": {"sha256": "0"}},
         "domains": {n: {"sha256": n, "tags": {}, "count": 1} for n in domains},
     }  # fmt: skip

@@ -83,6 +83,7 @@ def _markdown(board: "Board", choice: str) -> str:
         text.append(f"| {line.method} | {line.n} | {' | '.join(cells)} |")
     if board.reduced:
         text += ["", f"Reduced scale: {board.reduced}."]
+    text += [line for warning in board.warnings for line in ("", f"{warning}.")]
     return "\n".join(text) + "\n"
 
 
@@ -108,6 +109,8 @@ def _print(console: "Console", board: "Board", choice: str) -> None:
     console.print(table)
     if board.reduced:
         console.print(f"[yellow]reduced scale[/]: {escape(board.reduced)}", soft_wrap=True)
+    for warning in board.warnings:
+        console.print(warning, style="yellow", markup=False, soft_wrap=True)
     weights = "last iterate" if choice == "last" else "best on held-out source"
     console.print(f"{weights}; source: held-out source; average and worst over "
                   f"{len(board.domains)} unseen domains; ±: 95% interval over n seeds\n",

@@ -33,6 +33,8 @@ The same command again runs only what is missing.""",
               help="Set a method's parameter, a dataset's option, or recipe.KEY.")  # fmt: skip
 @click.option("--grid", multiple=True, metavar="KEY=A,B",
               help="Run all values of a setting; several grids multiply.")  # fmt: skip
+@click.option("--targets", default="", metavar="NAMES",
+              help="Evaluate only on these unseen domains.")  # fmt: skip
 @click.option("--device", default="auto", show_default=True, metavar="NAME",
               help="auto, cpu, cuda, cuda:N or mps.")  # fmt: skip
 @click.option("--checkpoint-minutes", default=5.0, show_default=True,
@@ -44,8 +46,8 @@ The same command again runs only what is missing.""",
 @options.plugins
 def command(
     method: str, dataset: str, seeds: str, preset: str, sets: tuple[str, ...],
-    grid: tuple[str, ...], device: str, checkpoint_minutes: float, retry: bool, redo: bool,
-    runs: Path, data: Path,
+    grid: tuple[str, ...], targets: str, device: str, checkpoint_minutes: float, retry: bool,
+    redo: bool, runs: Path, data: Path,
 ) -> int:  # fmt: skip
     """Train methods on a dataset's source and test them on its unseen domains.
 
@@ -69,7 +71,8 @@ def command(
     from sdgbench.launch import run_matrix
     from sdgbench.spec import matrix
 
-    specs = matrix(methods, datasets, seed_list, preset, assignments, axes)
+    only = options.names(targets, "--targets") if targets else []
+    specs = matrix(methods, datasets, seed_list, preset, assignments, axes, only)
     return run_matrix(
         specs, runs, data, device, checkpoint_seconds=60 * checkpoint_minutes,
         retry=retry, redo=redo,

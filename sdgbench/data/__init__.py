@@ -1,0 +1,1 @@
+"""Real data: parts that are found, fetched, decoded once, verified and kept."""
