@@ -60,7 +60,7 @@ def _mnist_m(split: str, count: int, content: tuple[str, ...] = ()) -> Part:
         "MNIST-M is handed out by its authors (Ganin et al., 2016) as mnist_m.tar.gz. Unpack it: "
         f"the folder mnist_m_{split} beside mnist_m_{split}_labels.txt."
     )
-    return Part(f"mnist-m-{split}", count, find, (), content, manual)
+    return Part(f"mnist-m-{split}", count, find, (), content, manual=manual)
 
 
 def _usps(split: str, name: str, md5: str, count: int, content: str) -> Part:

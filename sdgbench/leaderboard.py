@@ -153,7 +153,7 @@ def _board(records: Sequence[Record]) -> Board:
         Row(method, _difference(method, params, variants), dict(sorted(runs.items())))
         for (method, params), runs in variants.items()
     ]
-    remarks = [f"{key}={value}" for key, value in spec["options"].items()]
+    remarks = [f"{key}={spec['options'][key]}" for key in spec["option_changes"]]
     remarks += [f"recipe.{key}={spec['recipe'][key]}" for key in spec["recipe_changes"]]
     return Board(
         spec["dataset"], spec["preset"], first["metric"], tuple(first["domains"]),

@@ -25,6 +25,7 @@ class RunSpec:
     dataset: str
     dataset_version: int
     options: dict[str, Any]
+    option_changes: tuple[str, ...]  # what was set away from the dataset's defaults
     preset: str
     recipe: dict[str, Any]
     recipe_changes: tuple[str, ...]  # what was set away from the preset
@@ -117,13 +118,15 @@ def resolve(
     # Whoever shortens a recipe by hand is at reduced scale, too, and every table must say so.
     shortened = [f"{key}={settings.show(recipe[key])}" for key in SCALE if key in changes]
     recipe["reduced"] = "; ".join(filter(None, [recipe["reduced"], ", ".join(shortened)]))
+    usual = settings.as_plain(settings.build(dataset_class.Options, {}))
+    option_changes = tuple(k for k, v in options.items() if v != usual[k])
     known = dataset_class.target_tags(_revive(dataset_class.Options, options))
     for name in targets:
         if name not in known:
             raise unknown(f"target of {dataset} called", name, known)
     return RunSpec(
-        method, params, dataset, dataset_class.version, options, preset, recipe, changes, seed,
-        tuple(name for name in known if name in targets),
+        method, params, dataset, dataset_class.version, options, option_changes, preset, recipe,
+        changes, seed, tuple(name for name in known if name in targets),
     )  # fmt: skip
 
 

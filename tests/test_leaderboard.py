@@ -13,7 +13,7 @@ from sdgbench.errors import UserError
 def fake(method="erm", seed=0, scores=(0.5, 0.7), domains=("a", "b"), **changes):
     spec = {
         "method": method, "params": changes.pop("params", {}), "dataset": "toy",
-        "dataset_version": 1, "options": {}, "preset": "quick", "seed": seed,
+        "dataset_version": 1, "options": {}, "option_changes": [], "preset": "quick", "seed": seed,
         "recipe": {"reduced": "short", "lr": 0.1}, "recipe_changes": [],
     }  # fmt: skip
     spec.update(changes)

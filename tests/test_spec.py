@@ -58,7 +58,8 @@ def test_another_question_has_another_id(changed):
 def test_a_spec_survives_json():
     one = spec.resolve("erm", "streets-mini", "quick", 2, [("source", "fog")])
     loaded = json.loads(json.dumps(asdict(one)))
-    again = spec.RunSpec(**{**loaded, "recipe_changes": tuple(loaded["recipe_changes"])})
+    tuples = ("recipe_changes", "option_changes", "targets")
+    again = spec.RunSpec(**{**loaded, **{name: tuple(loaded[name]) for name in tuples}})
     assert again.id == one.id
     assert again.build_recipe() == one.build_recipe()
     assert again.build_options().source == "fog"

@@ -14,6 +14,7 @@ VERBS = {
     "compare": "Show the results of finished runs as tables.",
     "list": "List methods and datasets.",
     "info": "Tell all about a method or a dataset.",
+    "data": "Fetch, import, verify and list real data.",
     "doctor": "Check this machine: versions, device, memory, data.",
     "completion": "Print the shell completion script.",
 }

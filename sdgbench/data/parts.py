@@ -57,6 +57,7 @@ class Part:
     find: Callable[[Path], Iterator[Candidate]]  # in any layout that people have
     files: tuple[File, ...] = ()
     sha256: tuple[str, ...] = ()  # of the decoded content, where it is known
+    archive: File | None = None  # a download that holds this part among others
     manual: str = ""  # what to do by hand where there is nothing to download
 
 
@@ -136,11 +137,14 @@ class PartStore:
         return None
 
 
-def take(store: PartStore, part: Part, folder: Path, trust: bool = False) -> Kept:
+def take(
+    store: PartStore, part: Part, folder: Path, trust: bool = False, published: bool = False
+) -> Kept:
     """Find a part in a folder, check its content and keep it.
 
-    Content is verified when its hash is known, or when all files it comes from have their
-    published checksums. Other content is kept only on the user's word.
+    Content is verified when its hash is known, when all files it comes from have their published
+    checksums, or when the folder was unpacked from a ``published`` archive. Other content is kept
+    only on the user's word.
     """
     problems: list[str] = []
     unknown: tuple[Candidate, Arrays] | None = None
@@ -156,7 +160,8 @@ def take(store: PartStore, part: Part, folder: Path, trust: bool = False) -> Kep
                 f"{candidate.paths[0]} has {len(images):,} images, {part.name} has {part.count:,}"
             )
             continue
-        if content_sha256(images, labels) in part.sha256 or _published(part, candidate.paths):
+        known = published or content_sha256(images, labels) in part.sha256
+        if known or _published(part, candidate.paths):
             return store.save(part.name, arrays, "verified", str(candidate.paths[0]))
         unknown = unknown or (candidate, arrays)
     if unknown and trust:
