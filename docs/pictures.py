@@ -7,21 +7,22 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw
 from rich import _export_format
 from rich.console import Console
 from rich.text import Text
 
 from sdgbench import registry, settings
+from sdgbench.corruptions import NAMES, corrupt
 from sdgbench.datasets import _scenes as scenes
 
 HERE = Path(__file__).parent
 
 
 def terminal(name: str, *commands: list[str]) -> None:
-    """What the commands print in a terminal of 80 columns, as an SVG without outside fonts."""
-    console = Console(record=True, width=80, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
-    environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": "80", "TERM": "xterm-256color"}
+    """What the commands print in a terminal of 100 columns, as an SVG without outside fonts."""
+    console = Console(record=True, width=100, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
+    environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": "100", "TERM": "xterm-256color"}
     for command in commands:
         console.print(Text.assemble(("$ ", "green"), (" ".join(command), "bold")))
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
@@ -64,8 +65,26 @@ def streets() -> None:
     Image.fromarray(np.concatenate(rows)).save(HERE / "streets-mini.jpg", quality=85)
 
 
+def corruptions() -> None:
+    """A row per corruption, five severities of three images."""
+    clean = dataset("shapes10c", "smoke").target("clean").images.transpose(0, 2, 3, 1)
+    small = np.ascontiguousarray(clean[[3, 11, 24]])
+    label = 130
+    sheet = Image.new("RGB", (label + 15 * 66 + 24, 19 * 68), "white")
+    pen = ImageDraw.Draw(sheet)
+    for row, name in enumerate(NAMES):
+        pen.text((4, row * 68 + 26), name, fill="black")
+        for column in range(15):
+            image, severity = divmod(column, 5)
+            damaged = corrupt(small[image : image + 1], name, severity + 1)[0]
+            tile = Image.fromarray(damaged).resize((64, 64), Image.Resampling.NEAREST)
+            sheet.paste(tile, (label + column * 66 + 8 * image, row * 68 + 2))
+    sheet.save(HERE / "corruptions.png", optimize=True)
+
+
 if __name__ == "__main__":
     runs = sys.argv[1] if len(sys.argv) > 1 else "runs"
     digits()
     streets()
+    corruptions()
     terminal("compare.svg", ["sdgbench", "compare", "--runs", runs])

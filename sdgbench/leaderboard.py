@@ -15,6 +15,7 @@ from sdgbench.stats import mean_interval
 
 BASELINE = "erm"
 MOST_COLUMNS = 20
+HIGHEST = 5  # the severity that mCE is taken at
 
 
 @dataclass
@@ -33,15 +34,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Cell:
-    """The mean over seeds in per cent, and the half-width of its 95% interval."""
+    """The mean over seeds and the half-width of its 95% interval."""
 
     mean: float | None
     half: float | None
+    digits: int = 1  # per cent need one, ratios more
 
     def __str__(self) -> str:
         if self.mean is None:
             return "-"
-        return f"{self.mean:.1f}" + (f" ±{self.half:.1f}" if self.half is not None else "")
+        half = f" ±{self.half:.{self.digits}f}" if self.half is not None else ""
+        return f"{self.mean:.{self.digits}f}{half}"
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ class Board:
         for row in self.rows:
             scores = [self._scores(record, choice) for record in row.records.values()]
             cells = {name: _cell([score[name] for score in scores]) for name in scores[0]}
+            if self._is_corrupted():
+                cells |= self._relative_cells(row, choice)
             lines.append(Line(row.name, len(scores), cells))
         return sorted(lines, key=lambda line: -(line.cells[self.ranked].mean or 0.0))
 
@@ -105,6 +110,42 @@ class Board:
         """Domains that get a column; with very many, the averages must do."""
         return self.domains if len(self.domains) <= MOST_COLUMNS else ()
 
+    def _is_corrupted(self) -> bool:
+        record = next(iter(self.rows[0].records.values()))
+        found = {d["tags"].get("severity") for d in record["domains"].values()}
+        return {0, HIGHEST} <= found
+
+    def _relative_cells(self, row: Row, choice: str) -> dict[str, Cell]:
+        """MCE and RmCE, seed by seed against ERM; empty where ERM lacks one of the seeds."""
+        baseline = self._baseline()
+        some = next(iter(row.records.values()))
+        if any(seed not in baseline for seed in row.records):
+            return {name: Cell(None, None) for name in relative_errors(some, some, HIGHEST, choice)}
+        ratios = [
+            relative_errors(record, baseline[seed], HIGHEST, choice)
+            for seed, record in row.records.items()
+        ]
+        return {name: _cell([r[name] for r in ratios], scale=1, digits=3) for name in ratios[0]}
+
+    def _baseline(self) -> dict[int, Record]:
+        return next((r.records for r in self.rows if r.method == BASELINE and not r.variant), {})
+
+    def all_warnings(self) -> list[str]:
+        """What must stand below the table."""
+        missing = self.missing_baseline()
+        return [*self.warnings, *([missing] if missing else [])]
+
+    def missing_baseline(self) -> str | None:
+        """What to run before mCE can be shown, if anything."""
+        seeds = {seed for row in self.rows for seed in row.records} - set(self._baseline())
+        if not self._is_corrupted() or not seeds:
+            return None
+        wanted = ",".join(str(seed) for seed in sorted(seeds))
+        return (
+            f"mCE and RmCE need {BASELINE} for the seeds {wanted}: sdgbench run --method "
+            f"{BASELINE} --dataset {self.dataset} --preset {self.preset} --seeds {wanted}"
+        )
+
     def _scores(self, record: Record, choice: str) -> dict[str, float | None]:
         result = record["results"].get(choice) or record["results"]["last"]
         return {
@@ -115,9 +156,9 @@ class Board:
         }
 
 
-def _cell(scores: Sequence[float | None]) -> Cell:
-    known = [100 * score for score in scores if score is not None]
-    return Cell(*mean_interval(known)) if len(known) == len(scores) else Cell(None, None)
+def _cell(scores: Sequence[float | None], scale: float = 100, digits: int = 1) -> Cell:
+    known = [scale * score for score in scores if score is not None]
+    return Cell(*mean_interval(known), digits) if len(known) == len(scores) else Cell(None, None)
 
 
 def boards(records: Iterable[Record]) -> list[Board]:
@@ -168,6 +209,8 @@ def _warnings(record: Record) -> tuple[str, ...]:
         if names := flags.get(flag):
             more = f" and {len(names) - 5} more" if len(names) > 5 else ""
             found.append(f"{text}: {', '.join(names[:5])}{more}")
+    if short := flags.get("incomplete_source"):
+        found.append(f"incomplete source: {short}")
     if overlays := flags.get("frost_overlays"):
         found.append(f"frost overlays: {', '.join(overlays)}")
     if missing := record.get("missing_domains"):
@@ -195,8 +238,8 @@ def corruption_errors(record: Record, severity: int, choice: str = "last") -> di
 
 def relative_errors(
     record: Record, baseline: Record | None, severity: int = 5, choice: str = "last"
-) -> dict[str, float]:
-    """MCE and RmCE against the ERM record of the same ground and seed."""
+) -> dict[str, float | None]:
+    """MCE and RmCE against the ERM record of the same ground and seed; None: no ratio exists."""
     if baseline is None:
         spec = record["spec"]
         raise UserError(
@@ -214,9 +257,13 @@ def relative_errors(
         for one in (record, baseline)
     )
     suffix = f"{len(errors)}_L{severity}_vs_{BASELINE}"
-    return {
-        f"mCE{suffix}": metrics.mean_corruption_error(errors, reference),
-        f"RmCE{suffix}": metrics.relative_mean_corruption_error(
-            errors, clean, reference, clean_reference
-        ),
+    found: dict[str, float | None] = {
+        f"mCE{suffix}": metrics.mean_corruption_error(errors, reference)
     }
+    try:
+        found[f"RmCE{suffix}"] = metrics.relative_mean_corruption_error(
+            errors, clean, reference, clean_reference
+        )
+    except UserError:  # the baseline is as good on a corruption as on clean images
+        found[f"RmCE{suffix}"] = None
+    return found

@@ -55,7 +55,7 @@ def test_digit_domains(digits):
     assert min(colour[name] for name in ("street", "texture", "print")) > 5
 
 
-@pytest.mark.parametrize("name", ["digits-mini", "streets-mini"])
+@pytest.mark.parametrize("name", ["digits-mini", "streets-mini", "shapes10c"])
 def test_rendering_twice_gives_the_same_bytes(name, data, tmp_path):
     first, second = make(name, data), make(name, tmp_path)
     for target in list(first.target_tags(first.options))[:2]:
@@ -167,3 +167,33 @@ def test_every_dataset_has_a_tiny_twin(name):
         assert domain.labels.max() < cls.task.classes
     assert twin.source("train").sha256() == cls.tiny(options, recipe).source("train").sha256()
     assert twin.source("train").sha256() != twin.source("val").sha256()
+
+
+def test_shapes_are_corrupted_test_images_in_order(data):
+    from sdgbench.corruptions import corrupt
+
+    dataset = make("shapes10c", data)
+    clean = dataset.target("clean")
+    assert len(clean) == 400
+    assert np.bincount(clean.labels).tolist() == [40] * 10
+    expected = corrupt(np.ascontiguousarray(clean.images.transpose(0, 2, 3, 1)), "contrast", 4)
+    found = dataset.target("contrast/4")
+    assert np.array_equal(found.images, expected.transpose(0, 3, 1, 2))
+    assert np.array_equal(found.labels, clean.labels)
+    train = {image.tobytes() for image in dataset.source("train").images}
+    assert not train & {image.tobytes() for image in clean.images}
+
+
+def test_erm_runs_on_corruptions_and_mce_is_shown(cli):
+    done = cli("run", "--method", "erm", "--dataset", "shapes10c", "--preset", "smoke")
+    assert done.code == 0, done.out
+    shown = cli("compare").out
+    for name in (
+        "acc19_L5",
+        "acc15_L5",
+        "acc15_all",
+        "clean",
+        "mCE19_L5_vs_erm",
+        "RmCE19_L5_vs_erm",
+    ):
+        assert name in shown

@@ -83,7 +83,7 @@ def _markdown(board: "Board", choice: str) -> str:
         text.append(f"| {line.method} | {line.n} | {' | '.join(cells)} |")
     if board.reduced:
         text += ["", f"Reduced scale: {board.reduced}."]
-    text += [line for warning in board.warnings for line in ("", f"{warning}.")]
+    text += [line for warning in board.all_warnings() for line in ("", f"{warning}.")]
     return "\n".join(text) + "\n"
 
 
@@ -109,7 +109,7 @@ def _print(console: "Console", board: "Board", choice: str) -> None:
     console.print(table)
     if board.reduced:
         console.print(f"[yellow]reduced scale[/]: {escape(board.reduced)}", soft_wrap=True)
-    for warning in board.warnings:
+    for warning in board.all_warnings():
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
     weights = "last iterate" if choice == "last" else "best on held-out source"
     console.print(f"{weights}; source: held-out source; average and worst over "

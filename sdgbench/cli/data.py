@@ -65,7 +65,9 @@ def status(name: str, data: Path) -> None:
         for part in cls.parts:
             kept = store.get(part.name)
             if kept is None:
-                table.add_row(part.name, "[red]missing[/]", f"{part.count:,}", "", "")
+                table.add_row(
+                    part.name, "[red]missing[/]", f"{part.count:,}" if part.count else "", "", ""
+                )
                 continue
             style = "green" if kept.state == "verified" else "yellow"
             table.add_row(part.name, f"[{style}]{kept.state}[/]", f"{kept.facts['count']:,}",
@@ -110,7 +112,11 @@ def import_(name: str, folder: Path, trust: bool, data: Path) -> int:
     """Take files you already have, in any usual layout, found anywhere below DIR."""
     from sdgbench.data.fetch import import_parts
 
-    return _report(import_parts(_real(name), folder, data, trust))
+    cls = _real(name)
+    outcomes = list(import_parts(cls, folder, data, trust))
+    for line in cls.import_extras(folder, data):
+        click.echo(line)
+    return _report(outcomes)
 
 
 @command.command("verify", epilog="Example: sdgbench data verify digits")

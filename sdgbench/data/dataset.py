@@ -29,6 +29,11 @@ class RealDataset(Dataset):
         """The part that each target comes from."""
         raise NotImplementedError
 
+    @classmethod
+    def import_extras(cls, folder: Path, root: Path) -> list[str]:
+        """Take from a folder what is not a part; says what was taken."""
+        return []
+
     def prepare(self, reporter: Reporter | None = None) -> None:
         """Say at once what is missing, before anything is trained."""
         missing = [name for name in self.source_parts(self.options) if not self.store.get(name)]

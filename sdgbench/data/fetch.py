@@ -42,6 +42,8 @@ def fetch_parts(
             continue
         try:
             yield part, _fetch(part, store, folder, reporter, pause), ""
+        except FileNotFoundError:
+            yield part, None, "the download does not hold it"
         except UserError as error:
             yield part, None, str(error)
     shutil.rmtree(folder / "unpacked", ignore_errors=True)

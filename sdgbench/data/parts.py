@@ -53,7 +53,7 @@ class Part:
     """One split of one public data set."""
 
     name: str
-    count: int
+    count: int  # 0: not known
     find: Callable[[Path], Iterator[Candidate]]  # in any layout that people have
     files: tuple[File, ...] = ()
     sha256: tuple[str, ...] = ()  # of the decoded content, where it is known
@@ -155,7 +155,7 @@ def take(
             problems.append(f"{candidate.paths[0]} cannot be read ({error})")
             continue
         images, labels = arrays
-        if len(images) != part.count or len(labels) != part.count:
+        if len(images) != len(labels) or (part.count and len(images) != part.count):
             problems.append(
                 f"{candidate.paths[0]} has {len(images):,} images, {part.name} has {part.count:,}"
             )

@@ -9,9 +9,13 @@ import pytest
 import torch
 from helpers import RECIPE, erm, make, toy_domain, trainer
 
+from sdgbench import checkpoint
+from sdgbench.dataset import Dataset, Domain
 from sdgbench.device import Device
-from sdgbench.evaluate import score_domain
+from sdgbench.evaluate import evaluate
 from sdgbench.feed import DeviceImages
+from sdgbench.progress import Silent
+from sdgbench.task import Classification
 
 STEPS = 10  # short turns: the machine drifts, and both must see the same weather
 
@@ -50,18 +54,40 @@ def test_a_step_of_the_harness_over_a_bare_step(network, ratio, tmp_path):
     )
 
 
+class Corrupted(Dataset):
+    """Blocks of one large array, as CIFAR-10-C keeps them."""
+
+    task = Classification(10)
+
+    def __init__(self, count):
+        self.options, self.count = None, count
+        self.array = np.random.default_rng(0).integers(0, 256, (3 * count, 32, 32, 3), np.uint8)
+
+    @classmethod
+    def target_tags(cls, options):
+        return {f"fog/{severity}": {} for severity in range(3)}
+
+    def target(self, name):
+        start = int(name[-1]) * self.count
+        block = self.array[start : start + self.count].transpose(0, 3, 1, 2)
+        return Domain(name, block, np.zeros(self.count, np.uint8))
+
+
 def test_evaluation_over_raw_forward_passes(ratio, tmp_path):
-    method = make(erm(), tmp_path, replace(RECIPE, network="convnet-32"))
+    """Reading, converting, deciding, scoring and hashing beside the forward passes."""
+    method = make(erm(), tmp_path, replace(RECIPE, network="wrn-16-4", eval_batch=100))
     method.network.eval()
-    images = DeviceImages(toy_domain(count=2048), Device("cpu"))
-    ready = [images.span(start, start + 256) for start in range(0, 2048, 256)]
+    dataset = Corrupted(200)
+    names = list(dataset.target_tags(None))
+    ready = torch.rand(100, 3, 32, 32)
 
     def raw():
         with torch.inference_mode():
-            for x in ready:
-                method.network(x)
+            for _ in range(6):
+                method.network(ready)
 
-    ratio(lambda: score_domain(method, images, 256), raw)
+    weights = {"last": checkpoint.copy_weights(method)}
+    ratio(lambda: evaluate(method, dataset, names, weights, Silent()), raw)
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("list",)], ids=["help", "list"])
