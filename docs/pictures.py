@@ -76,7 +76,7 @@ def corruptions() -> None:
         pen.text((4, row * 68 + 26), name, fill="black")
         for column in range(15):
             image, severity = divmod(column, 5)
-            damaged = corrupt(small[image : image + 1], name, severity + 1)[0]
+            damaged = corrupt(small, name, severity + 1)[image]
             tile = Image.fromarray(damaged).resize((64, 64), Image.Resampling.NEAREST)
             sheet.paste(tile, (label + column * 66 + 8 * image, row * 68 + 2))
     sheet.save(HERE / "corruptions.png", optimize=True)
@@ -87,4 +87,4 @@ if __name__ == "__main__":
     digits()
     streets()
     corruptions()
-    terminal("compare.svg", ["sdgbench", "compare", "--runs", runs])
+    terminal("compare.svg", ["sdgbench", "compare", *(["--runs", runs] if runs != "runs" else [])])

@@ -21,6 +21,8 @@ def command(runs: Path, data: Path) -> None:
     from rich.table import Table
 
     from sdgbench import provenance, registry
+    from sdgbench.data.dataset import RealDataset
+    from sdgbench.data.parts import PartStore
     from sdgbench.device import Device
 
     console = Console(highlight=False)
@@ -40,10 +42,17 @@ def command(runs: Path, data: Path) -> None:
     for label, folder in (("runs", runs), ("data", data)):
         table.add_row(label, escape(_folder(folder)))
     console.print(table)
+    store = PartStore(data)
     for entry in registry.entries("dataset").values():
-        found = data / entry.name
-        size = sum(file.stat().st_size for file in found.rglob("*") if file.is_file())
-        state = f"{size / 1e6:.1f} MB in {found}" if size else "not yet made or downloaded"
+        if entry.error:
+            continue
+        cls = entry.load()
+        if issubclass(cls, RealDataset):
+            there = sum(store.get(part.name) is not None for part in cls.parts)
+            state = f"{there} of {len(cls.parts)} parts"
+        else:
+            made = sum(f.stat().st_size for f in (data / entry.name).rglob("*") if f.is_file())
+            state = f"{made / 1e6:.1f} MB made" if made else "embedded, made on first use"
         console.print(f"  {entry.name}: {state}", markup=False, soft_wrap=True)
     kinds: tuple[registry.Kind, ...] = ("method", "dataset")
     for kind in kinds:

@@ -1,5 +1,7 @@
 """``sdgbench info``: all about a method or a dataset."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +79,7 @@ def _dataset(console: "Console", entry: registry.Entry, data: Path) -> None:
     from rich.table import Table
 
     from sdgbench import progress, settings
-    from sdgbench.dataset import PRESETS, Dataset, Recipe
+    from sdgbench.dataset import PRESETS, Dataset, Domain, MissingData, Recipe
 
     cls: type[Dataset] = entry.load()
     _head(console, entry)
@@ -103,17 +105,28 @@ def _dataset(console: "Console", entry: registry.Entry, data: Path) -> None:
     console.print(f"Domains (task: {type(cls.task).__name__.lower()}, {cls.task.classes} classes, "
                   f"scored by {cls.task.metric})", style="bold", markup=False)  # fmt: skip
     dataset = cls(data, options_used, cls.recipe(presets[0]))
-    with progress.reporter(console, f"making {entry.name}") as reporter:
-        dataset.prepare(reporter)
+    try:
+        with progress.reporter(console, f"making {entry.name}") as reporter:
+            dataset.prepare(reporter)
+    except MissingData as error:
+        console.print(str(error), style="yellow", markup=False)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in ("domain", "role", "images", "size", "tags"):
         table.add_column(title, justify="right" if title == "images" else "left")
     target_tags = cls.target_tags(options_used)
-    found = [("source, train", dataset.source("train")), ("source, val", dataset.source("val"))]
-    found += [("unseen", dataset.target(name)) for name in target_tags]
-    for role, domain in found:
-        known = target_tags.get(domain.name, {})
+    source = cls.source_name(options_used)
+    rows: list[tuple[str, str, Callable[[], Domain]]] = [
+        (source, "source, train", lambda: dataset.source("train")),
+        (source, "source, val", lambda: dataset.source("val")),
+        *((name, "unseen", partial(dataset.target, name)) for name in target_tags),
+    ]
+    for name, role, load in rows:
+        known = target_tags.get(name, {})
         tags = ", ".join(f"{key}={value}" for key, value in known.items())
-        height, width = domain.images.shape[2:]
-        table.add_row(domain.name, role, f"{len(domain):,}", f"{height}x{width}", escape(tags))
+        try:
+            domain = load()
+            count, size = f"{len(domain):,}", "x".join(map(str, domain.images.shape[2:]))
+        except MissingData:
+            count, size = "no data", ""
+        table.add_row(name, role, count, size, escape(tags))
     console.print(table)

@@ -77,17 +77,17 @@ def test_evaluation_over_raw_forward_passes(ratio, tmp_path):
     """Reading, converting, deciding, scoring and hashing beside the forward passes."""
     method = make(erm(), tmp_path, replace(RECIPE, network="wrn-16-4", eval_batch=100))
     method.network.eval()
-    dataset = Corrupted(200)
+    dataset = Corrupted(100)
     names = list(dataset.target_tags(None))
     ready = torch.rand(100, 3, 32, 32)
 
     def raw():
         with torch.inference_mode():
-            for _ in range(6):
+            for _ in range(3):
                 method.network(ready)
 
     weights = {"last": checkpoint.copy_weights(method)}
-    ratio(lambda: evaluate(method, dataset, names, weights, Silent()), raw)
+    ratio(lambda: evaluate(method, dataset, names, weights, Silent()), raw, rounds=7)
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("list",)], ids=["help", "list"])

@@ -194,6 +194,19 @@ def test_bad_input(arguments, message, cli):
     assert done.err.count("\n") == 1
 
 
+def test_info_names_domains_and_what_is_missing(small, files, cli):
+    small()
+    nothing = cli("info", "digits", "--data", "empty")
+    assert nothing.code == 0
+    assert re.search(r"svhn\s+unseen\s+no data", nothing.out)
+    assert "sdgbench data prepare digits" in nothing.out.replace("\n", " ")
+    cli("data", "import", "digits", files, "--data", "d", "--trust")
+    found = cli("info", "digits", "--data", "d").out
+    assert re.search(r"svhn\s+unseen\s+50\s+32x32", found)
+    assert re.search(r"syn\s+unseen\s+no data", found)
+    assert "digits: 5 of 10 parts" in cli("doctor", "--data", "d").out
+
+
 def test_the_public_sizes():
     cls = registry.get("dataset", "digits").load()
     assert {part.name: part.count for part in cls.parts} == {
