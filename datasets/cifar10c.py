@@ -18,6 +18,7 @@ from sdgbench.data.dataset import RealDataset
 from sdgbench.data.download import download
 from sdgbench.data.parts import Arrays, Candidate, File, Part, PartStore, check_space, matching
 from sdgbench.dataset import Domain, Recipe, Split
+from sdgbench.datasets import _recipes as recipes
 from sdgbench.errors import UserError
 from sdgbench.metrics import ALL_19
 from sdgbench.progress import Reporter
@@ -116,10 +117,7 @@ class Cifar10C(CorruptedTargets, RealDataset):
     @classmethod
     def recipes(cls) -> dict[str, Recipe]:
         """The paper's recipe, and shorter ones with a narrower network."""
-        paper = Recipe(
-            network="wrn-16-4", optimiser="sgd", lr=0.1, momentum=0.9, weight_decay=5e-4,
-            schedule="linear", epochs=200, batch=128, augment="crop-flip", eval_batch=500,
-        )  # fmt: skip
+        paper = recipes.CIFAR
         return {
             "paper": paper,
             "quick": replace(

@@ -13,6 +13,7 @@ from sdgbench.data import readers
 from sdgbench.data.dataset import RealDataset
 from sdgbench.data.parts import Candidate, File, Part, matching
 from sdgbench.dataset import Domain, Recipe, Split
+from sdgbench.datasets import _recipes as recipes
 from sdgbench.errors import UserError
 from sdgbench.registry import register_dataset
 from sdgbench.settings import param
@@ -133,7 +134,7 @@ class Digits(RealDataset):
     @classmethod
     def recipes(cls) -> dict[str, Recipe]:
         """The paper's recipe, and shorter ones with a narrower network."""
-        paper = Recipe(network="convnet", optimiser="adam", lr=1e-4, steps=10_000, batch=32)
+        paper = recipes.DIGITS
         return {
             "paper": paper,
             "quick": replace(

@@ -9,6 +9,7 @@ import numpy as np
 
 from sdgbench.dataset import Domain, Recipe, Split
 from sdgbench.datasets import _digit_domains as domains
+from sdgbench.datasets import _recipes as recipes
 from sdgbench.embedded import EmbeddedDataset, Images
 from sdgbench.registry import register_dataset
 from sdgbench.seeds import permutation
@@ -33,7 +34,7 @@ class DigitsMini(EmbeddedDataset):
     @classmethod
     def recipes(cls) -> dict[str, Recipe]:
         """The paper's recipe for Digits, and shorter ones with a narrower network."""
-        paper = Recipe(network="convnet", optimiser="adam", lr=1e-4, steps=10_000, batch=32)
+        paper = recipes.DIGITS
         return {
             "paper": paper,
             "quick": replace(

@@ -8,6 +8,7 @@ import numpy as np
 from sdgbench.corruptions import corrupt
 from sdgbench.data.corrupted import CLEAN, SEVERITIES, CorruptedTargets
 from sdgbench.dataset import Domain, Recipe, Split
+from sdgbench.datasets import _recipes as recipes
 from sdgbench.datasets import _shapes as shapes
 from sdgbench.embedded import EmbeddedDataset, Images
 from sdgbench.registry import register_dataset
@@ -31,10 +32,7 @@ class Shapes10C(CorruptedTargets, EmbeddedDataset):
     @classmethod
     def recipes(cls) -> dict[str, Recipe]:
         """The paper's recipe for CIFAR-10, and shorter ones with a narrower network."""
-        paper = Recipe(
-            network="wrn-16-4", optimiser="sgd", lr=0.1, momentum=0.9, weight_decay=5e-4,
-            schedule="linear", epochs=200, batch=128, augment="crop-flip", eval_batch=400,
-        )  # fmt: skip
+        paper = recipes.CIFAR
         return {
             "paper": paper,
             "quick": replace(

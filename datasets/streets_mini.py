@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sdgbench.dataset import Domain, Recipe, Split
+from sdgbench.datasets import _recipes as recipes
 from sdgbench.datasets import _scenes as scenes
 from sdgbench.embedded import EmbeddedDataset, Images
 from sdgbench.progress import Reporter
@@ -39,10 +40,7 @@ class StreetsMini(EmbeddedDataset):
     @classmethod
     def recipes(cls) -> dict[str, Recipe]:
         """The paper's recipe for SYNTHIA, and shorter ones with a smaller encoder."""
-        paper = Recipe(
-            network="fcn32-resnet50", image_size=(192, 320), optimiser="adam", lr=1e-4,
-            epochs=50, batch=8, eval_batch=16,
-        )  # fmt: skip
+        paper = recipes.SYNTHIA
         return {
             "paper": paper,
             "quick": replace(

@@ -15,15 +15,14 @@ from torchvision.io import ImageReadMode, decode_png, read_file
 from sdgbench.data.dataset import RealDataset
 from sdgbench.data.parts import Arrays, Candidate, Part
 from sdgbench.dataset import Domain, Recipe, Split
+from sdgbench.datasets import _recipes as recipes
+from sdgbench.datasets._scenes import CLASSES, CONDITIONS
 from sdgbench.errors import UserError
 from sdgbench.registry import register_dataset
 from sdgbench.seeds import permutation
 from sdgbench.settings import param
 from sdgbench.task import Segmentation
 
-CLASSES = ("void", "sky", "building", "road", "sidewalk", "fence", "vegetation", "pole", "car",
-           "traffic sign", "pedestrian", "bicycle", "lane marking", "traffic light")  # fmt: skip
-CONDITIONS = ("dawn", "fog", "night", "spring", "winter")
 LOCATIONS = {"highway": "01", "new-york": "02", "old-european": "04"}
 SIZE = (192, 320)
 SOURCE_IMAGES, HELD_OUT = 900, 100
@@ -112,10 +111,7 @@ class Synthia(RealDataset):
     @classmethod
     def recipes(cls) -> dict[str, Recipe]:
         """The paper's recipe, and shorter ones with a smaller encoder on half-size frames."""
-        paper = Recipe(
-            network="fcn32-resnet50", image_size=SIZE, optimiser="adam", lr=1e-4,
-            epochs=50, batch=8, eval_batch=16,
-        )  # fmt: skip
+        paper = recipes.SYNTHIA
         return {
             "paper": paper,
             "quick": replace(

@@ -70,11 +70,6 @@ class RunSpec:
         """Why the method makes no sense on this dataset, or None."""
         return self.method_class.skip(self.dataset_class.task)
 
-    def changed_params(self) -> dict[str, Any]:
-        """Parameters that differ from the method's defaults for this dataset and preset."""
-        usual = _defaults(self.method_class, self.dataset_class, self.preset)
-        return {k: v for k, v in self.params.items() if v != usual.get(k)}
-
 
 def _revive(cls: type, values: dict[str, Any]) -> Any:
     return settings.build(

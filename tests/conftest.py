@@ -23,7 +23,8 @@ def _clean_world(monkeypatch, tmp_path_factory):
     torch.set_num_threads(1)
     for name in ("SDGBENCH_PLUGINS", "SDGBENCH_RUNS"):
         monkeypatch.delenv(name, raising=False)
-    shared = tmp_path_factory.getbasetemp().parent / "sdgbench-data"
+    base = tmp_path_factory.getbasetemp()  # with xdist each worker has its own below one of theirs
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "sdgbench-data"
     monkeypatch.setenv("SDGBENCH_DATA", str(shared))
     monkeypatch.setenv("COLUMNS", "80")
     before = list(registry._plugins)

@@ -1,6 +1,5 @@
 """Options that several verbs share."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -78,9 +77,3 @@ def numbers(text: str) -> list[int]:
             raise UserError(f'"{part}" is not a range of seeds. Write the smaller one first.')
         found.extend(range(start, stop + 1))
     return list(dict.fromkeys(found))
-
-
-def threads_from_environment() -> int | None:
-    """The thread count that the user or a scheduler set, if any."""
-    value = os.environ.get("OMP_NUM_THREADS", "")
-    return int(value) if value.isdigit() and int(value) > 0 else None

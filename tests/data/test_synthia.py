@@ -125,9 +125,3 @@ def test_a_sequence_without_labels_is_named(tmp_path, cli):
     (folder / "GT" / "LABELS" / synthia.CAMERA / "000001.png").unlink()
     done = cli("data", "import", "synthia", tmp_path / "mine", "--data", "d", "--trust")
     assert "000001.png is missing" in done.out
-
-
-def test_the_classes_are_those_of_the_embedded_twin():
-    from sdgbench.datasets import _scenes
-
-    assert synthia.CLASSES == _scenes.CLASSES
