@@ -91,7 +91,7 @@ class Bars:
     def __init__(self, console: Console, title: str) -> None:
         self.title = title
         self.bars = Progress(
-            TextColumn("  {task.description:<9.9}"),
+            TextColumn("  {task.description:<9.24}"),
             BarColumn(bar_width=None),
             TextColumn("{task.completed:>6.0f}/{task.total:.0f}"),
             TextColumn("{task.fields[news]:<24}"),

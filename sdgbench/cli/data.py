@@ -98,7 +98,9 @@ def prepare(name: str, generate: bool, data: Path) -> int:
             make(data, reporter)
             return 0
         outcomes = list(fetch_parts(cls, data, reporter))
-    return _report(outcomes)
+    _report(outcomes)
+    failed = any(kept is None and not part.manual for part, kept, _ in outcomes)
+    return 1 if failed else 0
 
 
 @command.command("import", epilog="Example: sdgbench data import digits ~/datasets")

@@ -16,6 +16,7 @@ from sdgbench.progress import Reporter
 TRIES = 3  # per mirror
 TIMEOUT = 60.0
 CHUNK = 1 << 18
+MEGABYTE = 10**6
 WEB_PAGE = (b"<!doctype", b"<html")
 
 
@@ -75,7 +76,7 @@ def _fetch(file: File, url: str, path: Path, reporter: Reporter) -> None:
             have = 0
         total = have + int(answer.headers.get("Content-Length") or 0)
         check_space(path.parent, max(total - have, 0))
-        reporter.begin(file.name, max(total, 1), have)
+        reporter.begin(f"{file.name} MB", -(-total // MEGABYTE), have // MEGABYTE)
         began, received = time.perf_counter(), have
         with partial.open("ab" if have else "wb") as out:
             while chunk := answer.read(CHUNK):
@@ -83,7 +84,7 @@ def _fetch(file: File, url: str, path: Path, reporter: Reporter) -> None:
                     raise _Unusable("a web page came instead of the file")
                 out.write(chunk)
                 received += len(chunk)
-                reporter.update(received, None, 0.0)
+                reporter.update(-(-received // MEGABYTE), None, 0.0)
         reporter.end()
         if total > received:
             speed = (received - have) / max(1e-9, time.perf_counter() - began)

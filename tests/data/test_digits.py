@@ -194,6 +194,29 @@ def test_bad_input(arguments, message, cli):
     assert done.err.count("\n") == 1
 
 
+def test_prepare_fetches_and_says_what_it_could_not(small, files, cli, monkeypatch):
+    """With no network: what is there stays, what fails is named, and the exit code says so."""
+    from sdgbench.data import download
+
+    small()
+    monkeypatch.setattr(download, "TRIES", 1)
+    monkeypatch.setattr(download.urllib.request, "urlopen", offline)
+    cli("data", "import", "digits", files, "--data", "d", "--trust")
+    done = cli("data", "prepare", "digits", "--data", "d")
+    assert done.code == 1
+    assert "usps-test: unverified, 40 images (there already)" in done.out
+    assert re.search(
+        r"svhn-train: missing. train_32x32.mat could not be fetched .*no network", done.out
+    )
+    assert "syn-test: missing. Synthetic Digits is handed out by its authors" in done.out
+
+
+def offline(*_, **__):
+    import urllib.error
+
+    raise urllib.error.URLError("no network")
+
+
 def test_info_names_domains_and_what_is_missing(small, files, cli):
     small()
     nothing = cli("info", "digits", "--data", "empty")
