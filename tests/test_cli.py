@@ -286,7 +286,7 @@ def test_compare_prints_every_format(cli, tmp_path):
     assert cli(*RUN, "--seeds", "0-1").code == 0
     table = cli("compare")
     assert table.code == 0
-    assert re.search(r"method\s+n\s+source\s+street", table.out) or "street" in table.out
+    assert re.search(r"street\s+\d+\.\d ±\d+\.\d", table.out)  # on its side: 80 columns
     assert "±" in table.out
     assert "reduced scale" in table.out
     assert max(map(len, table.out.split("\n\n")[0].splitlines()[:4])) <= 80
