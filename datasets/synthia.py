@@ -14,7 +14,7 @@ from torchvision.io import ImageReadMode, decode_png, read_file
 
 from sdgbench.data.dataset import RealDataset
 from sdgbench.data.parts import Arrays, Candidate, Part
-from sdgbench.dataset import Domain, Recipe, Split
+from sdgbench.dataset import Domain, Recipe, Split, rows_of
 from sdgbench.datasets import _recipes as recipes
 from sdgbench.datasets._scenes import CLASSES, CONDITIONS
 from sdgbench.errors import UserError
@@ -85,6 +85,13 @@ def read_labels(path: Path) -> np.ndarray:
     return CLASS_OF_ID[small[0, 0].long().numpy()]
 
 
+def halve(images: np.ndarray) -> np.ndarray:
+    """The mean of each four pixels, rounded, with the channels first."""
+    wide = images.transpose(0, 3, 1, 2).astype(np.uint16)
+    rows = wide[:, :, ::2] + wide[:, :, 1::2]
+    return ((rows[..., ::2] + rows[..., 1::2] + 2) >> 2).astype(np.uint8)
+
+
 @register_dataset("synthia", paper="Ros et al., CVPR 2016; protocol: Qiao et al., CVPR 2020")
 class Synthia(RealDataset):
     """Highway scenes against New York-like and old European streets, 14 classes, 192x320.
@@ -96,6 +103,7 @@ class Synthia(RealDataset):
 
     task = Segmentation(classes=14, names=CLASSES, void=0)
     twin = "streets-mini"
+    streams = True
     parts = (
         *(_part(f"highway/{condition}") for condition in ("dawn", "fog", "spring")),
         *(_part(f"new-york/{condition}") for condition in CONDITIONS),
@@ -154,22 +162,22 @@ class Synthia(RealDataset):
     def source(self, split: Split) -> Domain:
         """The frozen choice of frames, or frames beside it."""
         name = self.source_name(self.options)
-        images, labels = self.part(part_name(name))
-        order = permutation(0, len(images), "synthia source")
+        whole = self.target(name)
+        order = permutation(0, len(whole), "synthia source")
         trained = min(SOURCE_IMAGES, len(order) * 9 // 10)
         chosen = order[:trained] if split == "train" else order[trained : trained + HELD_OUT]
-        return self._domain(name, images[np.sort(chosen)], labels[np.sort(chosen)])
+        rows = np.sort(chosen)
+        images, labels = rows_of(whole.images, rows), rows_of(whole.labels, rows)
+        return replace(whole, images=images, labels=labels)
 
     def target(self, name: str) -> Domain:
         """All frames of a sequence."""
-        return self._domain(name, *self.part(part_name(name)))
-
-    def _domain(self, name: str, images: np.ndarray, labels: np.ndarray) -> Domain:
+        images, labels = self.part(part_name(name))
         wanted = self.recipe_used.image_size
         if wanted == (SIZE[0] // 2, SIZE[1] // 2):  # mean of four pixels, label of one of them
-            blocks = images.reshape(len(images), wanted[0], 2, wanted[1], 2, 3)
-            images = blocks.astype(np.uint16).sum((2, 4)).astype(np.float32) / 4 + 0.5
-            images, labels = images.astype(np.uint8), labels[:, ::2, ::2]
-        elif wanted != SIZE:
+            images, labels = rows_of(images, change=halve), labels[:, ::2, ::2]
+        elif wanted == SIZE:
+            images = images.transpose(0, 3, 1, 2)
+        else:
             raise UserError(f"synthia comes at image_size 192,320 or 96,160, not {wanted}.")
-        return Domain(name, images.transpose(0, 3, 1, 2), np.asarray(labels))
+        return Domain(name, images, labels, self.streams)

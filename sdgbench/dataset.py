@@ -1,10 +1,11 @@
 """Datasets: one source domain, its unseen targets, the task and the recipe."""
 
 import hashlib
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -16,10 +17,50 @@ from sdgbench.task import Task
 
 Split = Literal["train", "val"]
 PRESETS = ("paper", "quick", "smoke")
+STREAMED_ABOVE = 2 * 2**30  # bytes: such a domain is never held as a whole
+HASHED_AT_ONCE = 2**24  # bytes
 
 
 class MissingData(UserError):
     """Data that is not there, with how to get it."""
+
+
+class Rows:
+    """Some rows of an array, changed as they are read: nowhere does it exist as a whole."""
+
+    def __init__(
+        self,
+        array: np.ndarray,
+        rows: np.ndarray | None = None,
+        change: Callable[[np.ndarray], np.ndarray] = lambda rows: rows,
+    ) -> None:
+        self.array, self.change = array, change
+        self.rows = np.arange(len(array)) if rows is None else rows
+        sample = self[:1]
+        self.dtype, self.ndim = sample.dtype, sample.ndim
+        self.shape = (len(self.rows), *sample.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        first, *others = key if isinstance(key, tuple) else (key,)
+        rows = self.rows[first]
+        read = self.change(self.array[np.atleast_1d(rows)])
+        chosen: np.ndarray = read[(slice(None) if np.ndim(rows) else 0, *others)]
+        return chosen
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self[:], dtype)
+
+
+def rows_of(
+    array: np.ndarray,
+    rows: np.ndarray | None = None,
+    change: Callable[[np.ndarray], np.ndarray] = lambda rows: rows,
+) -> np.ndarray:
+    """``Rows`` under the type that they stand in for: indexing is all a domain's reader needs."""
+    return cast(np.ndarray, Rows(array, rows, change))
 
 
 @dataclass(frozen=True)
@@ -29,6 +70,7 @@ class Domain:
     name: str
     images: np.ndarray  # uint8 (N, 3, H, W), possibly memory-mapped
     labels: np.ndarray  # integers (N,) or (N, H, W)
+    streams: bool = False  # read batch by batch from where it is, never held as a whole
 
     def __post_init__(self) -> None:
         if self.images.dtype != np.uint8 or self.images.ndim != 4 or self.images.shape[1] != 3:
@@ -42,16 +84,34 @@ class Domain:
     def sha256(self) -> str:
         """The hash of the decoded content: shapes, pixels and labels."""
         digest = hashlib.sha256(repr((self.images.shape, self.labels.shape)).encode())
-        digest.update(np.ascontiguousarray(self.images).data)
-        digest.update(np.ascontiguousarray(self.labels, dtype=np.int64).data)
+        for block in _blocks(self.images):
+            digest.update(np.ascontiguousarray(block).data)
+        for block in _blocks(self.labels):
+            digest.update(np.ascontiguousarray(block, dtype=np.int64).data)
         return digest.hexdigest()
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether it asks for it or is too large for anything else."""
+        size = math.prod(self.images.shape) + math.prod(self.labels.shape)
+        return self.streams or size > STREAMED_ABOVE
 
     def take(self, most: int | None) -> "Domain":
         """At most so many images: always the same random ones, in their order."""
         if most is None or most >= len(self):
             return self
         kept = np.sort(permutation(0, len(self), "take")[:most])
+        if self.is_streamed:
+            images, labels = rows_of(self.images, kept), rows_of(self.labels, kept)
+            return Domain(self.name, images, labels, streams=True)
         return Domain(self.name, self.images[kept], self.labels[kept])
+
+
+def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
+    """Cut along the first axis, into what may be in memory at once."""
+    rows = max(1, HASHED_AT_ONCE // (math.prod(array.shape[1:]) * 8))  # 8: labels grow to int64
+    for start in range(0, len(array), rows):
+        yield array[start : start + rows]
 
 
 @dataclass(frozen=True)
@@ -99,6 +159,7 @@ class Dataset:
     task: ClassVar[Task]
     family: ClassVar[str] = ""  # whose parameters methods should use, for an embedded twin
     version: ClassVar[int] = 1  # raise it when content or protocol changes: records then differ
+    streams: ClassVar[bool] = False  # its images are large: set it on the domains that it makes
 
     @dataclass(frozen=True)
     class Options:
@@ -180,4 +241,4 @@ class _Tiny(Dataset):
         level = (labels.reshape(self.count, 1, *(shape[1:] or (1, 1))) + 1.0) / (classes + 1)
         noise = rng.normal(0, 12, (self.count, 3, height, width))
         images = (255 * level + noise + rng.normal(0, 8, (1, 3, 1, 1))).clip(0, 255)
-        return Domain(name, images.astype(np.uint8), labels)
+        return Domain(name, images.astype(np.uint8), labels, self.twin.streams)

@@ -23,9 +23,13 @@ class Device:
 
     def put(self, tensor: Tensor) -> Tensor:
         """Move a tensor here, without waiting where the hardware allows."""
+        return self.stage(tensor).to(self.torch, non_blocking=self.kind == "cuda")
+
+    def stage(self, tensor: Tensor) -> Tensor:
+        """Get a tensor ready to be put; any thread may do it, unlike the rest."""
         if self.kind == "cuda" and tensor.device.type == "cpu":
-            return tensor.pin_memory().to(self.torch, non_blocking=True)
-        return tensor.to(self.torch)
+            return tensor.pin_memory()  # only from such memory does the copy not wait
+        return tensor
 
     def synchronise(self) -> None:
         """Wait until all queued work is done, so that a clock tells the truth."""

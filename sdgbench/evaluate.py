@@ -1,6 +1,7 @@
 """The other loop: each target image is read once and decided by each set of weights."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,28 +12,31 @@ from torch import Tensor
 from sdgbench import checkpoint, metrics
 from sdgbench.dataset import Dataset, MissingData
 from sdgbench.errors import Interrupted
-from sdgbench.feed import DeviceImages
+from sdgbench.feed import Images
 from sdgbench.method import Method
 from sdgbench.progress import Reporter
+from sdgbench.stream import open_images
 
 Weights = dict[str, dict[str, Tensor]]
 
 
 def score_domain(
-    method: Method, images: DeviceImages, batch: int
+    method: Method, images: Images, batch: int
 ) -> tuple[dict[str, object], np.ndarray]:
     """Metrics and decisions of the method as it stands."""
+    stretches = [(start, start + batch) for start in range(0, len(images), batch)]
     with torch.inference_mode():
         decisions = torch.cat(
-            [
-                method.task.decide(method.predict(images.span(start, start + batch)))
-                for start in range(0, len(images), batch)
-            ]
+            [method.task.decide(method.predict(images.span(*stretch))) for stretch in stretches]
         )
     predicted = decisions.cpu().numpy()
-    truth = images.labels.cpu().numpy()
-    confusion = metrics.confusion_matrix(truth, predicted, method.task.classes)
-    return method.task.score(confusion), predicted
+    counts = [
+        metrics.confusion_matrix(
+            images.truth(start, stop), predicted[start:stop], method.task.classes
+        )
+        for start, stop in stretches
+    ]
+    return method.task.score(np.sum(counts, axis=0)), predicted
 
 
 @dataclass
@@ -68,13 +72,13 @@ def evaluate(
         except MissingData:
             found.missing.append(name)
             continue
-        images = DeviceImages(domain, device)
-        for choice, weights in choices.items():
-            if len(choices) > 1:
-                checkpoint.assign_weights(method, weights)
-            result, decided = score_domain(method, images, recipe.eval_batch)
-            found.results[choice][name] = result
-            found.decisions[f"{choice}/{name}"] = decided
+        with closing(open_images(domain, device)) as images:
+            for choice, weights in choices.items():
+                if len(choices) > 1:
+                    checkpoint.assign_weights(method, weights)
+                result, decided = score_domain(method, images, recipe.eval_batch)
+                found.results[choice][name] = result
+                found.decisions[f"{choice}/{name}"] = decided
         found.domains[name] = {
             "tags": tags[name], "count": len(domain), "sha256": domain.sha256(),
         }  # fmt: skip

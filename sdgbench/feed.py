@@ -1,6 +1,8 @@
 """Batches: which images, in which order, how augmented. All of it follows from the seed."""
 
-from typing import Any
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -13,15 +15,41 @@ from sdgbench.pool import Pool
 from sdgbench.seeds import derive, permutation
 
 
+class Images(Protocol):
+    """A domain as training and evaluation read it."""
+
+    device: Device
+    ahead: int  # how many batches it wants to know before they are drawn
+
+    def __len__(self) -> int: ...
+
+    def gather(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Images in [0, 1] and labels, in the given order."""
+
+    def span(self, start: int, stop: int) -> Tensor:
+        """A contiguous stretch of images, for evaluation."""
+
+    def truth(self, start: int, stop: int) -> np.ndarray:
+        """The labels of such a stretch, for the scores."""
+
+    def prefetch(self, reader: str, batches: Sequence[np.ndarray]) -> None:
+        """What a reader will gather next; what it announced before and left out is given up."""
+
+    def close(self) -> None:
+        """Nothing more will be read for now."""
+
+
 class DeviceImages:
     """A domain as one uint8 array on the device; batches are gathered and converted there."""
+
+    ahead = 0
 
     def __init__(self, domain: Domain, device: Device) -> None:
         images = np.ascontiguousarray(domain.images)
         # Torch cannot share a read-only (memory-mapped) array, so that one is copied.
         images = images if images.flags.writeable else images.copy()
         self.images = device.put(torch.from_numpy(images))
-        self.labels = device.put(torch.from_numpy(domain.labels.astype(np.uint8)))
+        self.labels = device.put(torch.from_numpy(np.array(domain.labels, dtype=np.uint8)))
         self.device = device
 
     def __len__(self) -> int:
@@ -37,6 +65,16 @@ class DeviceImages:
         """A contiguous stretch of images, for evaluation."""
         return to_unit(self.images[start:stop])
 
+    def truth(self, start: int, stop: int) -> np.ndarray:
+        """The labels of such a stretch, for the scores."""
+        return self.labels[start:stop].cpu().numpy()
+
+    def prefetch(self, reader: str, batches: Sequence[np.ndarray]) -> None:
+        """There is nothing to do: all of it is here."""
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
 
 def to_unit(images: Tensor) -> Tensor:
     """Turn bytes into floats in [0, 1]."""
@@ -48,11 +86,13 @@ class Feed:
 
     Its order depends on the seed and on ``key`` (phase name and position of the read) alone, so
     the first read of "train" is the same for all methods. An epoch drops the last partial batch;
-    when the pool has grown, a new epoch begins.
+    when the pool has grown, a new epoch begins. A read of ``images`` begins anew with its phase,
+    takes exactly so many of what there was at that moment, and which ones does not depend on the
+    batch size.
     """
 
     def __init__(
-        self, key: str, read: Read, source: DeviceImages, pool: Pool, recipe: Recipe, seed: int
+        self, key: str, read: Read, source: Images, pool: Pool, recipe: Recipe, seed: int
     ) -> None:
         self.key, self.read, self.source, self.pool, self.seed = key, read, source, pool, seed
         self.batch = read.batch or recipe.batch
@@ -60,8 +100,39 @@ class Feed:
         self.epoch, self.offset, self.size = 0, 0, 0
         self._order = np.empty(0, dtype=np.int64)
 
+    def begin(self) -> None:
+        """A phase begins: a counted read starts over, with what there is now."""
+        if self.read.images is not None:
+            self.epoch, self.offset, self.size = self.epoch + 1, 0, self._available()
+            self._order = np.empty(0, dtype=np.int64)
+
     def next(self) -> tuple[Tensor, Tensor]:
         """Draw the next batch."""
+        if self.source.ahead:
+            self.source.prefetch(self.key, self._upcoming(self.source.ahead))
+        chosen = self._choose()
+        images, labels = self._gather(chosen)
+        if self.augment:
+            place = ("augment", self.key, self.epoch, self.offset)
+            images = crop_and_flip(images, derive(self.seed, *place))
+        self.offset += len(chosen)
+        return images, labels
+
+    def _upcoming(self, count: int) -> list[np.ndarray]:
+        """What the next draws will gather; a copy goes there, for this place must not move."""
+        scout, batches = copy(self), []
+        for _ in range(count):
+            chosen = scout._choose()
+            scout.offset += len(chosen)
+            in_source = scout._in_source(chosen)
+            if len(in_source):
+                batches.append(in_source)
+        return batches
+
+    def _choose(self) -> np.ndarray:
+        return self._endless() if self.read.images is None else self._counted()
+
+    def _endless(self) -> np.ndarray:
         size = self._available()
         batch = min(self.batch, size)
         if size != self.size or self.offset + batch > size:
@@ -70,20 +141,45 @@ class Feed:
             self._order = np.empty(0, dtype=np.int64)
         if not len(self._order):
             self._order = permutation(self.seed, size, "order", self.key, self.epoch)
-        chosen = self._order[self.offset : self.offset + batch]
-        images, labels = self._gather(chosen)
-        if self.augment:
-            place = ("augment", self.key, self.epoch, self.offset)
-            images = crop_and_flip(images, derive(self.seed, *place))
-        self.offset += batch
-        return images, labels
+        return self._order[self.offset : self.offset + batch]
+
+    def _counted(self) -> np.ndarray:
+        images = self.read.images or 0
+        if not len(self._order):  # as many passes as it takes
+            passes = range(-(-images // self.size))
+            orders = [
+                permutation(self.seed, self.size, "order", self.key, self.epoch, lap)
+                for lap in passes
+            ]
+            self._order = np.concatenate(orders)[:images]
+        return self._order[self.offset : self.offset + self.batch]
 
     def _available(self) -> int:
-        sizes = {"source": len(self.source), "pool": len(self.pool)}
+        in_pool = len(self.pool)
+        if self.read.only is not None:
+            in_pool = sum(min(stop, in_pool) - start for start, stop in self.read.only)
+        sizes = {"source": len(self.source), "pool": in_pool}
         size = sum(sizes[part] for part in self.read.what.split("+"))
         if not size:
             raise RuntimeError(f"{self.key} reads the pool, which is still empty")
         return size
+
+    def _in_source(self, chosen: np.ndarray) -> np.ndarray:
+        """Which source images a batch takes; the first one stands in for those of the pool."""
+        if self.read.what == "source":
+            return chosen
+        first = len(self.source) if self.read.what == "source+pool" else 0
+        from_pool = chosen >= first
+        return chosen[:0] if from_pool.all() else np.where(from_pool, 0, chosen)
+
+    def _in_pool(self, positions: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Read by position among the stretches that are read."""
+        if self.read.only is not None:
+            starts = np.array([start for start, _ in self.read.only])
+            ends = np.cumsum([stop - start for start, stop in self.read.only])
+            which = np.searchsorted(ends, positions, side="right")
+            positions = starts[which] + positions - np.concatenate([[0], ends])[which]
+        return self.pool.gather(positions)
 
     def _gather(self, chosen: np.ndarray) -> tuple[Tensor, Tensor]:
         if self.read.what == "source":
@@ -92,11 +188,11 @@ class Feed:
         from_pool = chosen >= first
         put = self.source.device.put
         if from_pool.all():
-            images, labels = self.pool.gather(chosen - first)
+            images, labels = self._in_pool(chosen - first)
             return put(images), put(labels)
-        images, labels = self.source.gather(np.where(from_pool, 0, chosen))
+        images, labels = self.source.gather(self._in_source(chosen))
         if from_pool.any():
-            extra_images, extra_labels = self.pool.gather(chosen[from_pool] - first)
+            extra_images, extra_labels = self._in_pool(chosen[from_pool] - first)
             rows = put(torch.from_numpy(np.flatnonzero(from_pool)))
             images[rows], labels[rows] = put(extra_images), put(extra_labels)
         return images, labels

@@ -1,7 +1,8 @@
 """Methods: ways to learn from the one source domain."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -23,6 +24,8 @@ class Read:
     what: Literal["source", "pool", "source+pool"] = "source"
     batch: int | None = None  # None: the recipe's
     augment: bool = True  # apply the recipe's input augmentation to it
+    only: tuple[tuple[int, int], ...] | None = None  # stretches of the pool; None: all of it
+    images: int | None = None  # exactly so many in this phase, whatever the batch; None: endless
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,13 @@ class Phase:
     name: str
     steps: int
     reads: tuple[Read, ...] = (Read(),)
+    part: int = 0  # for methods with several networks or domains: which one it is about
+
+    @classmethod
+    def sweep(cls, name: str, read: Read, batch: int, part: int = 0) -> "Phase":
+        """Go once through ``read.images`` images; the last step may have fewer."""
+        assert read.images is not None
+        return cls(name, math.ceil(read.images / batch), (replace(read, batch=batch),), part)
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,7 @@ class Method:
     name: ClassVar[str]
     per_dataset: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     flags: ClassVar[frozenset[str]] = frozenset()  # such as extra_data, corruption_overlap
+    skips: ClassVar[Mapping[str, str]] = {}  # kind of task: why the method makes no sense there
 
     @dataclass(frozen=True)
     class Params:
@@ -79,7 +90,7 @@ class Method:
     @classmethod
     def skip(cls, task: Task) -> str | None:
         """Say why the method makes no sense for a task, or None where it does."""
-        return None
+        return cls.skips.get(task.kind)
 
     def setup(self) -> None:
         """Make what the method owns beside the task network and its optimiser."""
@@ -87,6 +98,9 @@ class Method:
     def plan(self) -> Sequence[Phase]:
         """The phases, as a pure function of parameters and recipe."""
         return [Phase("train", self.train_steps)]
+
+    def begin(self, phase: Phase) -> None:
+        """Prepare for a phase; called once, before its first step."""
 
     def predict(self, x: Tensor) -> Tensor:
         """Logits for images in [0, 1]. Pure: no update, no statistics of the batch."""

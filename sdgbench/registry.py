@@ -13,7 +13,7 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -57,9 +57,21 @@ class Entry:
         return hashlib.sha256(self.file.read_bytes()).hexdigest()
 
 
-def register_method(name: str, *, paper: str = "") -> Callable[[C], C]:
-    """Make a ``Method`` known under ``name``. All arguments must be literals."""
-    return _register("method", name, "sdgbench.method", "Method")
+def register_method(
+    name: str, *, paper: str = "", skips: Mapping[str, str] | None = None
+) -> Callable[[C], C]:
+    """Make a ``Method`` known under ``name``. All arguments must be literals.
+
+    ``skips`` says for which kind of task ("classification", "segmentation") it makes no sense,
+    and why.
+    """
+    decorate = _register("method", name, "sdgbench.method", "Method")
+
+    def with_skips(cls: C) -> C:
+        cls.skips = dict(skips or {})  # type: ignore[attr-defined]
+        return decorate(cls)
+
+    return with_skips
 
 
 def register_dataset(name: str, *, paper: str = "") -> Callable[[C], C]:

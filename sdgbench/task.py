@@ -20,10 +20,15 @@ class Task:
 
     classes: int
     metric: ClassVar[str]
+    kind: ClassVar[str]
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Mean cross-entropy over everything that has a label (images or pixels)."""
         return F.cross_entropy(logits, labels)
+
+    def loss_per_image(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The mean cross-entropy of each image for itself."""
+        return F.cross_entropy(logits, labels, reduction="none").reshape(len(labels), -1).mean(1)
 
     def decide(self, logits: Tensor) -> Tensor:
         """The predicted class of each image or pixel, as small as it can be stored."""
@@ -39,6 +44,7 @@ class Classification(Task):
     """One label per image."""
 
     metric: ClassVar[str] = "accuracy"
+    kind: ClassVar[str] = "classification"
 
     def score(self, confusion: np.ndarray) -> dict[str, object]:
         """Accuracy, with the counts it comes from."""
@@ -56,6 +62,7 @@ class Segmentation(Task):
     names: tuple[str, ...] = ()
     void: int | None = 0
     metric: ClassVar[str] = "mIoU"
+    kind: ClassVar[str] = "segmentation"
 
     def score(self, confusion: np.ndarray) -> dict[str, object]:
         """MIoU over the classes that occur, with and without void, and each class's IoU."""

@@ -5,7 +5,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from sdgbench.dataset import Domain
 from sdgbench.device import Device
 from sdgbench.errors import Interrupted, UserError, explain_os_errors
 from sdgbench.evaluate import score_domain
-from sdgbench.feed import DeviceImages, Feed
+from sdgbench.feed import Feed
 from sdgbench.method import Method, Phase
 from sdgbench.networks import Network
 from sdgbench.progress import Reporter
 from sdgbench.seeds import seed_everything
+from sdgbench.stream import open_images
 
 POINTS_PER_PHASE = 200  # of the curve
 
@@ -101,8 +102,8 @@ class Trainer:
         self.method, self.folder, self.run_id, self.reporter = method, folder, run_id, reporter
         self.checkpoint_seconds, self.should_stop = checkpoint_seconds, should_stop
         self.device, self.recipe, self.seed = method.device, method.recipe, method.seed
-        self.source = DeviceImages(source, self.device)
-        self.validation = DeviceImages(validation, self.device)
+        self.source = open_images(source, self.device)
+        self.validation = open_images(validation, self.device)
         self.plan = list(method.plan())
         self.train_total = sum(phase.steps for phase in self.plan if phase.name == "train")
         self.feeds: dict[str, Feed] = {}
@@ -119,13 +120,14 @@ class Trainer:
 
     def run(self) -> Position:
         """Train to the end of the plan; returns the final position."""
-        self._restore()
-        self.at.starts += 1
-        while self.at.phase < len(self.plan):
-            phase = self.plan[self.at.phase]
-            self._run_phase(phase)
-            self.at.phase, self.at.step = self.at.phase + 1, 0
-            self._save(finished=self.at.phase == len(self.plan))
+        with closing(self.source), closing(self.validation):
+            self._restore()
+            self.at.starts += 1
+            while self.at.phase < len(self.plan):
+                phase = self.plan[self.at.phase]
+                self._run_phase(phase)
+                self.at.phase, self.at.step = self.at.phase + 1, 0
+                self._save(finished=self.at.phase == len(self.plan))
         return self.at
 
     def _run_phase(self, phase: Phase) -> None:
@@ -136,6 +138,11 @@ class Trainer:
         kind = phase_key(self.at.phase, phase)
         shown, shown_seconds, images = time.perf_counter(), self._clock.seconds(kind), 0
         self.reporter.begin(phase.name, phase.steps, self.at.step)
+        if self.at.step == 0:
+            seed_everything(self.seed, "begin", self.at.phase)
+            self.method.begin(phase)
+            for feed in feeds:
+                feed.begin()
         self._training_mode(True)
         self._clock.start(kind)
         while self.at.step < phase.steps:

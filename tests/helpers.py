@@ -116,3 +116,24 @@ def smoke(recipe: Recipe, **changes) -> Recipe:
 
 def erm() -> type[Method]:
     return registry.get("method", "erm").load()
+
+
+def watch(method: Method, name: str, seen) -> None:
+    """Call ``seen(*arguments)`` after each call of a method's function."""
+    plain = getattr(type(method), name)
+
+    def spy(self, *arguments):
+        result = plain(self, *arguments)
+        seen(*arguments)
+        return result
+
+    # On a class of its own: functions among a method's attributes could not be saved.
+    method.__class__ = type(type(method).__name__, (type(method),), {name: spy})
+
+
+def weights_at_each_step(method: Method, folder: Path) -> list[dict[str, torch.Tensor]]:
+    """Train on the toy domain and keep the weights after every training step."""
+    found: list[dict[str, torch.Tensor]] = []
+    watch(method, "train_step", lambda *_: found.append(weights(method)))
+    trainer(method, folder).run()
+    return found

@@ -126,3 +126,91 @@ def test_augmentation_is_the_recipes_and_repeatable(source, pool):
     assert not torch.equal(plain[0][0], augmented[0][0])
     assert same(augmented, draw(feed(source, pool, recipe=recipe), 1))
     assert same(plain, draw(feed(source, pool, Read(augment=False), recipe=recipe), 1))
+
+
+def filled(pool, count):
+    """Images that carry their number in every pixel."""
+    numbers = torch.arange(len(pool), len(pool) + count)
+    images = numbers.float().view(-1, 1, 1, 1).expand(-1, 3, 32, 32) / 1000
+    pool.add(images, numbers % 10)
+
+
+def numbers_of(images):
+    return (images[:, 0, 0, 0] * 1000).round().int().tolist()
+
+
+def test_a_counted_read_gives_exactly_so_many_images_whatever_the_batch(source, pool):
+    filled(pool, 30)
+    seen = []
+    for size in (1, 7, 25, 64):
+        stream = feed(source, pool, Read("pool", batch=size, images=25))
+        stream.begin()
+        steps = -(-25 // size)
+        seen.append([n for images, _ in draw(stream, steps) for n in numbers_of(images)])
+    assert len(set(seen[0])) == len(seen[0]) == 25
+    assert all(one == seen[0] for one in seen)
+
+
+def test_a_counted_read_goes_round_when_there_are_too_few(source, pool):
+    filled(pool, 4)
+    stream = feed(source, pool, Read("pool", batch=5, images=10))
+    stream.begin()
+    numbers = [n for images, _ in draw(stream, 2) for n in numbers_of(images)]
+    assert sorted(numbers[:4]) == sorted(numbers[4:8]) == [0, 1, 2, 3]
+    assert len(numbers) == 10
+
+
+def test_a_counted_read_begins_anew_with_its_phase(source, pool):
+    filled(pool, 20)
+    stream = feed(source, pool, Read("pool", batch=10, images=20))
+    stream.begin()
+    first = [n for images, _ in draw(stream, 2) for n in numbers_of(images)]
+    stream.begin()
+    second = [n for images, _ in draw(stream, 2) for n in numbers_of(images)]
+    assert sorted(first) == sorted(second) == list(range(20))
+    assert first != second
+
+
+def test_what_is_added_meanwhile_is_not_read(source, pool):
+    filled(pool, 6)
+    stream = feed(source, pool, Read("pool", batch=3, images=12))
+    stream.begin()
+    seen = []
+    for _ in range(4):
+        images, _ = stream.next()
+        seen += numbers_of(images)
+        filled(pool, 3)
+    assert set(seen) == set(range(6))
+
+
+def test_a_read_of_some_stretches_of_the_pool(source, pool):
+    filled(pool, 30)
+    stream = feed(source, pool, Read("pool", batch=7, only=((2, 5), (20, 24))))
+    assert sorted(numbers_of(stream.next()[0])) == [2, 3, 4, 20, 21, 22, 23]
+    filled(pool, 10)
+    epoch = stream.epoch
+    stream.next()
+    assert stream.epoch == epoch + 1  # the stretches are as long as before
+    assert sorted(numbers_of(stream.next()[0])) == [2, 3, 4, 20, 21, 22, 23]
+
+
+def test_source_and_stretches_together(source, pool):
+    filled(pool, 30)
+    stream = feed(source, pool, Read("source+pool", batch=24, only=((10, 13),)))
+    images, labels = stream.next()
+    assert len(images) == 21 + 3
+    from_pool = [n for n, label in zip(numbers_of(images), labels.tolist(), strict=True)
+                 if n in (10, 11, 12) and label == n % 10]  # fmt: skip
+    assert set(from_pool) >= {10, 11, 12}
+
+
+def test_a_counted_read_resumes_where_it_stood(source, pool):
+    filled(pool, 20)
+    read = Read("pool", batch=6, images=18)
+    stream = feed(source, pool, read)
+    stream.begin()
+    stream.next()
+    copy = feed(source, pool, read)
+    copy.load_state_dict(stream.state_dict())
+    filled(pool, 5)
+    assert same(draw(stream, 2), draw(copy, 2))

@@ -84,11 +84,13 @@ class Kept:
         return state
 
     def load(self) -> Arrays:
-        """Images (memory-mapped) and labels."""
+        """Images and labels, both memory-mapped."""
         with explain_os_errors("read", self.folder):
             try:
-                images = np.load(self.folder / "images.npy", mmap_mode="r", allow_pickle=False)
-                labels = np.load(self.folder / "labels.npy", allow_pickle=False)
+                images, labels = (
+                    np.load(self.folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+                    for name in ("images", "labels")
+                )
             except ValueError:
                 raise UserError(f"{self.folder} is damaged. Delete it and import again.") from None
         return images, labels
