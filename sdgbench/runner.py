@@ -175,6 +175,7 @@ def _flags(spec: RunSpec, method: Method) -> dict[str, Any]:
     return {
         "reduced_scale": spec.recipe["reduced"] or None,
         "recipe_changed": list(spec.recipe_changes),
+        "reduced_parameters": spec.reduced_parameters(),
         "pretrained": spec.recipe["pretrained"],
         **dict.fromkeys(sorted(method.flags), True),
     }

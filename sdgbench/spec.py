@@ -66,6 +66,16 @@ class RunSpec:
         recipe: Recipe = _revive(Recipe, self.recipe)
         return recipe
 
+    def reduced_parameters(self) -> dict[str, list[Any]]:
+        """Parameters that the preset makes cheaper: what ran, and what is published."""
+        published = _defaults(self.method_class, self.dataset_class, "paper")
+        usual = _defaults(self.method_class, self.dataset_class, self.preset)
+        return {
+            key: [value, published[key]]
+            for key, value in self.params.items()
+            if value == usual[key] != published[key]
+        }
+
     def skipped(self) -> str | None:
         """Why the method makes no sense on this dataset, or None."""
         return self.method_class.skip(self.dataset_class.task)

@@ -1,0 +1,79 @@
+"""Classification and contrastive semantic alignment, for a single source."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from sdgbench.method import Method, Phase, Read
+from sdgbench.registry import register_method
+from sdgbench.settings import param
+
+
+@register_method(
+    "ccsa",
+    paper="Motiian et al., ICCV 2017",
+    skips={"segmentation": "it pairs images by their class, and here each pixel has its own"},
+)
+class CCSA(Method):
+    """Pull features of one class together, push those of different classes apart (CCSA).
+
+    The paper pairs images across two domains. With a single source, two independent batches of
+    it take their place, and one update on both replaces the two with swapped roles.
+    """
+
+    @dataclass(frozen=True)
+    class Params:
+        """Those of the authors' code, which differ from the paper's by factors of 1/2 only."""
+
+        weight: float = param(0.25, "share of the alignment loss, 0 to 1; 0: this is ERM")
+        margin: float = param(1.0, "distance up to which different classes are pushed apart")
+        negatives: int = param(3, "random pairs of different classes kept per pair of one class")
+        normalise: bool = param(False, "align features of length 1; false: as in the code")
+
+        def __post_init__(self) -> None:
+            if not 0 <= self.weight <= 1 or self.margin < 0 or self.negatives < 0:
+                raise ValueError("ccsa needs weight from 0 to 1, margin and negatives of 0 or more")
+
+    def setup(self) -> None:
+        """Follow the features' length: far above the margin, its term is idle."""
+        self.feature_norm = torch.zeros((), device=self.device.torch)
+
+    def plan(self) -> Sequence[Phase]:
+        """Two batches per step, or ERM's one."""
+        reads = (Read(), Read()) if self.params.weight else (Read(),)
+        return [Phase("train", self.train_steps, reads)]
+
+    def train_step(
+        self, x: Tensor, y: Tensor, x2: Tensor | None = None, y2: Tensor | None = None
+    ) -> Tensor:
+        """Classify both batches, align one with the other."""
+        if x2 is None or y2 is None:
+            return self.optimise(self.task.loss(self.network(x), y))
+        z = self.network.features(torch.cat([x, x2]))
+        classification = self.task.loss(self.network.head(z), torch.cat([y, y2]))
+        norm = z.detach().norm(dim=1).mean()
+        self.feature_norm = self.feature_norm.lerp(norm, 0.01 if self.updates else 1.0)
+        if self.params.normalise:
+            z = F.normalize(z, dim=1)
+        alignment = self.alignment(z[: len(x)], y, z[len(x) :], y2)
+        weight = self.params.weight
+        return self.optimise((1 - weight) * classification + weight * alignment)
+
+    def alignment(self, a: Tensor, y_a: Tensor, b: Tensor, y_b: Tensor) -> Tensor:
+        """The contrastive loss of all pairs (a_i, b_j) that are kept; 0 without any."""
+        same = y_a[:, None] == y_b
+        # Without the floor the root of a pair of equal features would have no gradient.
+        d = (a[:, None] - b).square().sum(2).clamp(min=1e-8).sqrt()
+        loss = torch.where(same, d.square(), (self.params.margin - d).clamp(min=0).square())
+        kept = same | self.draw_negatives(same)
+        return (loss * kept).sum() / kept.sum().clamp(min=1)
+
+    def draw_negatives(self, same: Tensor) -> Tensor:
+        """Mark random pairs of different classes, ``negatives`` for each pair of one class."""
+        # Ranks, not chosen indices: how many they are never has to leave the device.
+        lots = torch.rand(same.shape, device=same.device).masked_fill(same, 2.0)
+        rank = lots.flatten().argsort().argsort().view_as(same)
+        return ~same & (rank < self.params.negatives * same.sum())

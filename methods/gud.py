@@ -1,0 +1,79 @@
+"""GUD: generalising to unseen domains via adversarial data augmentation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from sdgbench.method import Phase, Read
+from sdgbench.methods._ascent import Ascending, Gain, frozen, mean_square
+from sdgbench.networks import Network
+from sdgbench.registry import register_method
+from sdgbench.settings import param
+
+EVERYTHING = Read("source+pool")
+
+
+@register_method("gud", paper="Volpi et al., NeurIPS 2018")
+class GUD(Ascending):
+    """Grow the training set by worst-case images near the source in feature space. K=0 is ERM."""
+
+    @dataclass(frozen=True)
+    class Params(Ascending.Params):
+        """Published values for Digits (released code)."""
+
+        K: int = param(6, "augmented domains (released code: 6); 0: ERM")
+        T_adv: int = param(15, "ascent steps per image")
+        gamma: float = param(1.0, "weight of the constraint, the mean square of z - z+")
+
+    per_dataset: ClassVar = {
+        "cifar10c": {"K": 2, "T_min_epochs": 10, "ascent_step": 5 / 128},
+        "synthia": {"K": 3, "T_min_epochs": 10, "T_adv": 25, "ascent_step": 30.0,
+                    "ascent_batch": 8},
+        "cifar10c/quick": {"T_min_epochs": 1},
+        "synthia/quick": {"T_min_epochs": 1},
+        "digits/smoke": {"K": 2, "T_adv": 2, "max_batches": 2},
+        "cifar10c/smoke": {"T_min_epochs": 0, "T_adv": 2, "max_batches": 1},
+        "synthia/smoke": {"K": 2, "T_min_epochs": 0, "T_adv": 1, "max_batches": 1},
+    }  # fmt: skip
+
+    def plan(self) -> Sequence[Phase]:
+        """K times: train, then append a domain; then train to the end on all of it."""
+        between, K = self.steps_between(), self.params.K
+        round_ = [Phase("train", between, (EVERYTHING,)), self.generation()]
+        rest = Phase("train", self.train_steps - K * between, (EVERYTHING,))
+        return [*(K * round_), rest]
+
+    def generation(self, only: tuple[tuple[int, int], ...] | None = None, part: int = 0) -> Phase:
+        """One domain: as many images as the source has in whole batches, from all there are."""
+        read = Read("source+pool", augment=False, only=only, images=self.domain_size())
+        return Phase.sweep("generate", read, self.params.ascent_batch, part)
+
+    def domain_size(self) -> int:
+        """Images per augmented domain: 9,984 of 10,000 at a batch of 32."""
+        batch = min(self.recipe.batch, self.source_size)
+        return batch * self.batches(self.source_size // batch)
+
+    def train_step(self, x: Tensor, y: Tensor) -> Tensor:
+        """An ordinary step on the grown set."""
+        return self.optimise(self.task.loss(self.network(x), y))
+
+    def generate_step(self, x: Tensor, y: Tensor) -> None:
+        """Climb the loss, held back in feature space; labels are kept."""
+        with frozen(self.network):
+            gain = self.objective(self.network, self.params.gamma, x, y)
+            self.pool.add(self.ascend(x, gain), y)
+
+    def objective(self, network: Network, gamma: float, x: Tensor, y: Tensor) -> Gain:
+        """The loss of each image, less its distance from where it started."""
+        with torch.no_grad():
+            z = network.features(x)
+
+        def gain(x_plus: Tensor) -> Tensor:
+            z_plus = network.features(x_plus)
+            loss = self.task.loss_per_image(network.head(z_plus), y)
+            return loss - gamma * mean_square(z, z_plus)
+
+        return gain

@@ -1,0 +1,163 @@
+"""M-ADA: meta-learning on adversarially augmented domains."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from sdgbench.method import Phase, Read
+from sdgbench.methods._ascent import Ascending, Gain, frozen, mean_square
+from sdgbench.methods._wae import AutoEncoding
+from sdgbench.registry import register_method
+from sdgbench.settings import param
+
+Weights = Mapping[str, Tensor]
+
+
+@register_method("mada", paper="Qiao, Zhao, Peng, CVPR 2020")
+class MADA(AutoEncoding, Ascending):
+    """Make fictitious domains by ascent on the source, and meta-learn to carry over to them.
+
+    Defaults are those of the released code; where the paper says otherwise, a parameter has it.
+    K=0 is ERM.
+    """
+
+    @dataclass(frozen=True)
+    class Params(Ascending.Params, AutoEncoding.Params):
+        """Published values for Digits; other datasets' values are beside the class."""
+
+        alpha: float = param(1.0, "weight of the constraint, the mean square of z - z+")
+        beta: float = param(2000.0, "weight of the relaxation, a mean square")
+        relaxation: Literal["wae", "ae", "pixel", "literal"] = param(
+            "wae", "wae: V(x) - V(x+) (code); ae: V without prior; pixel: x - x+; "
+            "literal: x+ - V(x+) (paper's formula)",
+        )  # fmt: skip
+        meta: bool = param(True, "evaluate augmented batches after an inner step on the source")
+        first_order: bool = param(False, "drop the second-order term of the meta step")
+        inner_lr: float | None = param(None, "of the inner step; none: the current outer one")
+        meta_loss: Literal["pooled", "per-domain"] = param(
+            "pooled", "pooled: mean of source and one batch of all domains (code); "
+            "per-domain: source plus one batch of each (paper)",
+        )  # fmt: skip
+
+    per_dataset: ClassVar = {
+        "cifar10c": {
+            "T_min_epochs": 10, "T_adv": 15, "ascent_step": 5 / 128, "wae": "cifar",
+            "wae_lr": 1e-4, "wae_epochs": 100, "wae_loss": "squares", "wae_offset": False,
+        },
+        "synthia": {
+            "T_min_epochs": 10, "ascent_step": 30.0, "ascent_batch": 8, "wae": "synthia",
+            "wae_lr": 1e-4, "wae_epochs": 200, "wae_loss": "squares", "wae_offset": False,
+        },
+        "cifar10c/quick": {"T_min_epochs": 1, "wae_epochs": 5},
+        "synthia/quick": {"T_min_epochs": 1, "wae_epochs": 5},
+        "digits/smoke": {"T_adv": 2, "wae_epochs": 1, "max_batches": 2},
+        "cifar10c/smoke": {"T_min_epochs": 0, "T_adv": 2, "wae_epochs": 1, "max_batches": 1},
+        "synthia/smoke": {
+            "K": 2, "T_min_epochs": 0, "T_adv": 1, "wae_epochs": 1, "max_batches": 1,
+        },
+    }  # fmt: skip
+
+    # The plan ------------------------------------------------------------------------------
+
+    def plan(self) -> Sequence[Phase]:
+        """WAE, then K times: train, make a domain, renew the WAE on it; then train to the end."""
+        p, between = self.params, self.steps_between()
+        phases = self.renewal(Read(augment=False), self.source_size) if p.K else []
+        domains: list[tuple[int, int]] = []
+        for k in range(p.K):
+            phases.append(Phase("train", between, self.train_reads(domains)))
+            start = domains[-1][1] if domains else 0
+            from_source, from_pool = self.domain_sizes(k)
+            if from_pool:
+                read = Read("pool", augment=False, only=((0, start),), images=from_pool)
+                phases.append(Phase.sweep("generate", read, p.ascent_batch))
+            read = Read(augment=False, images=from_source)
+            phases.append(Phase.sweep("generate", read, p.ascent_batch))
+            domains.append((start, start + from_source + from_pool))
+            if k + 1 < p.K:
+                newest = Read("pool", augment=False, only=(domains[-1],))
+                phases += self.renewal(newest, from_source + from_pool)
+        rest = self.train_steps - p.K * between
+        return [*phases, Phase("train", rest, self.train_reads(domains))]
+
+    def renewal(self, read: Read, images: int) -> list[Phase]:
+        """A training of V from scratch, where the relaxation has one."""
+        needed = self.params.beta and self.params.relaxation != "pixel"
+        return [self.wae_phase(read, images)] if needed else []
+
+    def train_reads(self, domains: Sequence[tuple[int, int]]) -> tuple[Read, ...]:
+        """The source, and beside it the pooled domains or each of them."""
+        if self.params.meta_loss == "per-domain":
+            return (Read(), *(Read("pool", only=(domain,)) for domain in domains))
+        return (Read(), Read("pool")) if domains else (Read(),)
+
+    def domain_sizes(self, k: int) -> tuple[int, int]:
+        """How many images of domain k+1 start from the source, and from earlier domains.
+
+        The released code makes (n/32 - 1)/(k+1) batches, of which 1/(k+1) is source.
+        """
+        batch = self.recipe.batch
+        batches = self.batches((self.source_size // batch - 1) // (k + 1))
+        from_source = batch // (k + 1)
+        return batches * from_source, batches * (batch - from_source)
+
+    # The steps -----------------------------------------------------------------------------
+
+    def generate_step(self, x: Tensor, y: Tensor) -> None:
+        """Climb the adversarial objective from clean images; labels are kept."""
+        with frozen(self.network, self.wae):
+            self.pool.add(self.ascend(x, self.objective(x, y)), y)
+
+    def objective(self, x: Tensor, y: Tensor) -> Gain:
+        """The loss, less the constraint, plus the relaxation, of each image."""
+        p, network = self.params, self.network
+        rebuilt = self.wae if p.relaxation in ("wae", "ae") else lambda image: image
+        with torch.no_grad():  # the anchors, once
+            z, v = network.features(x), rebuilt(x) if p.beta else x
+
+        def gain(x_plus: Tensor) -> Tensor:
+            z_plus = network.features(x_plus)
+            value = self.task.loss_per_image(network.head(z_plus), y)
+            if p.alpha:
+                value = value - p.alpha * mean_square(z, z_plus)
+            if p.beta:
+                anchor = self.wae(x_plus) if p.relaxation == "literal" else v
+                value = value + p.beta * mean_square(anchor, rebuilt(x_plus))
+            return value
+
+        return gain
+
+    def train_step(self, x: Tensor, y: Tensor, *augmented: Tensor) -> Tensor:
+        """Meta-train on the source, meta-test on augmented domains after an inner step."""
+        p = self.params
+        theta: Weights = dict(self.network.named_parameters())
+        source_loss = self.loss_at(theta, x, y)
+        if not augmented:
+            return self.optimise(source_loss)
+        if p.meta:
+            theta = self.inner_step(theta, source_loss)
+        losses = [
+            self.loss_at(theta, *batch)
+            for batch in zip(augmented[::2], augmented[1::2], strict=True)
+        ]
+        if p.meta_loss == "per-domain":
+            return self.optimise(source_loss + sum(losses))
+        return self.optimise((source_loss + losses[0]) / 2)
+
+    def inner_step(self, theta: Weights, loss: Tensor) -> Weights:
+        """One plain gradient step whose dependence on theta is kept: second order."""
+        p = self.params
+        lr = self.learning_rate() if p.inner_lr is None else p.inner_lr
+        slopes = torch.autograd.grad(
+            loss, list(theta.values()), create_graph=not p.first_order, retain_graph=True
+        )
+        moved = (w - lr * slope for w, slope in zip(theta.values(), slopes, strict=True))
+        return dict(zip(theta, moved, strict=True))
+
+    def loss_at(self, theta: Weights, x: Tensor, y: Tensor) -> Tensor:
+        """The task's loss at given weights. Batch-norm statistics stay the network's own."""
+        return self.task.loss(functional_call(self.network, dict(theta), (x,)), y)

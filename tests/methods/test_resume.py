@@ -1,0 +1,44 @@
+"""Methods with several phases, stopped after every single step."""
+
+import pytest
+from helpers import assert_same_weights, make, trainer
+
+from sdgbench import checkpoint, registry
+from sdgbench.errors import Interrupted
+
+CASES = {
+    "mada": {"T_min": 2, "T_adv": 2, "wae_epochs": 1, "ascent_batch": 7},
+    "mada/mmd": {"T_min": 2, "T_adv": 1, "wae_epochs": 1, "wae_prior": "mmd", "K": 2,
+                 "meta_loss": "per-domain"},
+    "gud": {"K": 3, "T_min": 2, "T_adv": 2, "ascent_batch": 11},
+    "gud-ensemble": {"K": 2, "T_min": 2, "T_adv": 1, "members": 3, "ascent_batch": 16},
+}  # fmt: skip
+
+
+def everything(method):
+    return {
+        f"{name}.{key}": value.clone()
+        for name, module in checkpoint.modules(method).items()
+        for key, value in module.state_dict().items()
+    }
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_resume_inside_every_phase_is_bit_exact(case, tmp_path):
+    cls = registry.get("method", case.split("/")[0]).load()
+    params = cls.Params(**CASES[case])
+    undisturbed = make(cls, tmp_path / "a", params=params)
+    trainer(undisturbed, tmp_path / "a").run()
+    stops = 0
+    while True:
+        method = make(cls, tmp_path / "b", params=params)
+        once = iter([False])  # one step, then stop after the next
+        try:
+            trainer(method, tmp_path / "b", should_stop=lambda once=once: next(once, True)).run()
+            break
+        except Interrupted:
+            stops += 1
+    assert stops >= sum(phase.steps for phase in method.plan()) // 2 - 1
+    assert_same_weights(everything(undisturbed), everything(method))
+    for first, second in zip(undisturbed.pool.files, method.pool.files, strict=True):
+        assert first.read_bytes() == second.read_bytes()
