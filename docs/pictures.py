@@ -1,9 +1,11 @@
 """Draws the pictures of the README from the program itself: ``python docs/pictures.py [RUNS]``."""
 
+import itertools
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,11 @@ from rich.text import Text
 from sdgbench import registry, settings
 from sdgbench.corruptions import NAMES, corrupt
 from sdgbench.datasets import _scenes as scenes
+from sdgbench.device import Device
+from sdgbench.progress import Lines
+from sdgbench.runner import build_method
+from sdgbench.spec import resolve
+from sdgbench.train import Trainer
 
 HERE = Path(__file__).parent
 
@@ -54,6 +61,34 @@ def digits() -> None:
     )
 
 
+def augmented() -> None:
+    """Ten digits of the source, of each domain that M-ADA makes, and of each unseen one."""
+    mini, spec = dataset("digits-mini"), resolve("mada", "digits-mini", "quick", 0)
+    source, columns = mini.source("train"), 24
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        method = build_method(spec, mini, Device("cpu"), source, place / "pool")
+        Trainer(method, source, mini.source("val"), place, spec.id, Lines(Console(), "mada")).run()
+        rows = [("source", source.images[:columns] / 255.0)]
+        newest = [phase.reads[0].only for phase in method.plan() if phase.name == "wae"][1:]
+        starts = [0, *(stretch[0][1] for stretch in newest), len(method.pool)]
+        for k, (start, stop) in enumerate(itertools.pairwise(starts), 1):
+            chosen = np.linspace(start, stop - 1, columns).astype(int)
+            rows.append((f"S+{k}", method.pool.gather(chosen)[0].numpy().clip(0, 1)))
+    for name in mini.target_tags(None):
+        rows.append((name, mini.target(name).images[:columns] / 255.0))
+    side, label = 40, 64
+    sheet = Image.new("RGB", (label + columns * side, len(rows) * (side + 4)), "white")
+    pen = ImageDraw.Draw(sheet)
+    for row, (name, images) in enumerate(rows):
+        top = row * (side + 4)
+        pen.text((4, top + 14), name, fill="black")
+        for column, image in enumerate(images):
+            tile = Image.fromarray((255 * image.transpose(1, 2, 0)).astype(np.uint8))
+            sheet.paste(tile.resize((side, side)), (label + column * side, top))
+    sheet.save(HERE / "augmented.png", optimize=True)
+
+
 def streets() -> None:
     """Locations as rows, conditions as columns; the last row is one row's truth."""
     rows = []
@@ -85,6 +120,7 @@ def corruptions() -> None:
 if __name__ == "__main__":
     runs = sys.argv[1] if len(sys.argv) > 1 else "runs"
     digits()
+    augmented()
     streets()
     corruptions()
     terminal("compare.svg", ["sdgbench", "compare", *(["--runs", runs] if runs != "runs" else [])])

@@ -315,7 +315,9 @@ def test_compare_imports_no_torch(python, cli, tmp_path):
     assert "erm" in done.stdout
 
 
-@pytest.mark.parametrize("verb", ["run", "compare", "list", "info", "doctor", "completion"])
+@pytest.mark.parametrize(
+    "verb", ["run", "compare", "list", "info", "new", "check", "doctor", "completion"]
+)
 def test_every_verb_has_help_with_an_example(verb, cli):
     done = cli(verb, "--help")
     assert done.code == 0
@@ -325,7 +327,7 @@ def test_every_verb_has_help_with_an_example(verb, cli):
 
 def test_help_names_all_verbs(cli):
     done = cli("--help")
-    for verb in ("run", "compare", "list", "info", "doctor", "completion"):
+    for verb in ("run", "compare", "list", "info", "new", "check", "doctor", "completion"):
         assert re.search(rf"^  {verb} ", done.out, re.M)
     assert cli("--version").out.startswith("sdgbench 0.")
 

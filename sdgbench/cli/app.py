@@ -14,6 +14,8 @@ VERBS = {
     "compare": "Show the results of finished runs as tables.",
     "list": "List methods and datasets.",
     "info": "Tell all about a method or a dataset.",
+    "new": "Write the file of a new method.",
+    "check": "Check that a method keeps the rules.",
     "data": "Fetch, import, verify and list real data.",
     "doctor": "Check this machine: versions, device, memory, data.",
     "completion": "Print the shell completion script.",
