@@ -22,6 +22,8 @@ def command() -> None:
             table.add_column(title, overflow="fold", no_wrap=title != "what it is")
         for entry in registry.entries(kind).values():
             doc = entry.doc.split("\n\n")[0].replace("\n", " ") or entry.error
+            for task, reason in entry.details.get("skips", {}).items():
+                doc += f" Not for {task}: {reason}."
             style = "red" if entry.error else ""
             table.add_row(escape(entry.name), escape(doc), escape(entry.origin), style=style)
         console.print(table)

@@ -1,0 +1,117 @@
+import json
+
+import numpy as np
+import pytest
+
+from sdgbench import record, spec
+from sdgbench.cli.app import main
+from sdgbench.device import Device
+from sdgbench.errors import UserError
+from sdgbench.progress import Silent
+from sdgbench.runner import execute
+from sdgbench.verify import verify
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """One finished run, its folder and its data."""
+    root = tmp_path_factory.mktemp("verify")
+    asked = spec.resolve("erm", "digits-mini", "smoke", 0, [("recipe.steps", "3")])
+    store = record.Store(root / "runs")
+    found = execute(asked, store, root / "data", Device("cpu"), Silent())
+    return found, store.folder(asked), root / "data"
+
+
+@pytest.fixture
+def copy(finished, tmp_path):
+    """A copy that may be damaged."""
+    found, folder, data = finished
+    there = tmp_path / "runs" / "digits-mini" / "erm" / found["id"]
+    there.mkdir(parents=True)
+    for name in ("record.json", "predictions.npz", "train.jsonl"):
+        (there / name).write_bytes((folder / name).read_bytes())
+    return json.loads(json.dumps(found)), there, data
+
+
+def test_a_true_record_is_verified(copy):
+    verdict = verify(*copy)
+    assert verdict.ok
+    # 4 domains: count and hash, and 3 scores for each of the 2 choices; 5 means per choice
+    assert verdict.numbers == 4 * 2 + 2 * (4 * 3 + 5)
+
+
+@pytest.mark.parametrize("where", [
+    ("last", "per_domain", "street", "accuracy"), ("last", "average"), ("val", "worst"),
+    ("last", "per_domain", "scan", "correct"),
+])  # fmt: skip
+def test_each_number_that_differs_is_named(copy, where):
+    found, folder, data = copy
+    place = found["results"]
+    for key in where[:-1]:
+        place = place[key]
+    place[where[-1]] += 0.01
+    verdict = verify(found, folder, data)
+    assert len(verdict.differences) == 1
+    assert where[-1] in verdict.differences[0]
+
+
+def test_changed_predictions_are_found(copy):
+    found, folder, data = copy
+    path = folder / "predictions.npz"
+    with np.load(path) as stored:
+        arrays = {name: stored[name].copy() for name in stored.files}
+    wrong = arrays["last/street"]
+    wrong[:] = (wrong + 1) % 10
+    np.savez_compressed(path, **arrays)
+    verdict = verify(found, folder, data)
+    assert any("sha256 differs" in text for text in verdict.differences)
+    assert any(text.startswith("last, street: accuracy") for text in verdict.differences)
+
+
+def test_other_data_are_found(copy):
+    found, folder, data = copy
+    found["domains"]["print"]["sha256"] = "0" * 64
+    (difference,) = verify(found, folder, data).differences
+    assert difference.startswith("domain print: sha256")
+
+
+def test_damaged_and_lost_predictions_are_named(copy):
+    found, folder, data = copy
+    (folder / "predictions.npz").write_bytes(b"no archive")
+    assert "sha256 differs" in verify(found, folder, data).differences[0]
+    (folder / "predictions.npz").unlink()
+    assert verify(found, folder, data).differences[0] == "predictions.npz is gone."
+
+
+def test_another_version_of_the_dataset_cannot_be_verified(copy):
+    found, folder, data = copy
+    found["spec"]["dataset_version"] = 99
+    with pytest.raises(UserError, match="version 99"):
+        verify(found, folder, data)
+
+
+def run_verify(*arguments):
+    with pytest.raises(SystemExit) as stop:
+        main(["verify", *map(str, arguments)])
+    return stop.value.code
+
+
+def test_the_command(copy, capsys):
+    found, folder, data = copy
+    runs = folder.parents[2]
+    assert run_verify("--runs", runs, "--data", data) == 0
+    assert "1 verified" in capsys.readouterr().out
+    found["results"]["last"]["average"] = 0.99
+    (folder / "record.json").write_text(json.dumps(found))
+    assert run_verify(folder, "--data", data) == 1
+    out = capsys.readouterr().out
+    assert "DIFFERS" in out
+    assert "0.99" in out
+    (folder / "record.json").write_text("{")
+    assert run_verify("--runs", runs, "--data", data) == 1
+    assert "not checked" in capsys.readouterr().out
+
+
+def test_an_empty_folder_is_refused(tmp_path, capsys):
+    assert run_verify("--runs", tmp_path / "none") == 2
+    assert "no finished run" in capsys.readouterr().err
