@@ -30,7 +30,11 @@ def now() -> str:
 
 def read(path: Path) -> Record:
     """Read and check a record."""
-    record = storage.read_json(path)
+    return check(storage.read_json(path), path)
+
+
+def check(record: Any, path: Path) -> Record:
+    """Refuse what is not a record, or not whole."""
     if not isinstance(record, dict) or not isinstance(record.get("schema"), int):
         raise UserError(f"{path} is not a record of sdgbench. Move it out of the runs folder.")
     if record["schema"] > SCHEMA:

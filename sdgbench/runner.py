@@ -107,6 +107,7 @@ def execute(
             "started": started,
             "finished": record.now(),
             "metric": dataset.task.metric,
+            "classes": list(getattr(dataset.task, "names", ())),
             "results": _summarise(evaluation, dataset, position, trainer.train_total),
             "domains": evaluation.domains,
             "missing_domains": evaluation.missing,

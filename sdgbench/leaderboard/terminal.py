@@ -1,0 +1,157 @@
+"""Tables on a terminal: numbers never wrap, wide tables go on below."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from sdgbench.leaderboard.formats import blocks, clean, leading
+from sdgbench.leaderboard.table import Column, Table
+
+GAP = "  "
+STYLES = {0: "", 1: "bold", 2: "underline"}
+LONGEST_NAME = 34  # of a method; longer ones are broken into lines
+LONGEST_HEAD = 22  # of a column
+Styled = tuple[str, str]  # text and style
+PLAIN_WIDTH = 100
+
+
+def plain(tables: Sequence[Table], width: int = PLAIN_WIDTH) -> str:
+    """The tables as text without colours."""
+    console = Console(file=io.StringIO(), width=width, color_system=None, highlight=False)
+    show(console, tables)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def show(console: Console, tables: Sequence[Table]) -> None:
+    """Print tables; colours only where the console has them."""
+    for table in tables:
+        console.print(Text(clean(table.title), style="bold"), soft_wrap=True)
+        grids = _grids(table, console.width)
+        for position, grid in enumerate(grids):
+            if position:
+                console.print()
+            _print_grid(console, grid)
+        if table.reduced:
+            said = Text.assemble(("reduced scale", "yellow"), f": {clean(table.reduced)}")
+            console.print(said, soft_wrap=True)
+        for note in table.notes:
+            console.print(Text(clean(note), style="yellow"), soft_wrap=True)
+        if table.legend:
+            console.print(Text(clean(table.legend), style="dim"))
+        console.print()
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Texts in rows and columns, ready to be padded."""
+
+    rows: list[list[Styled]]
+    heads: int  # how many of the rows are headings
+    left: list[bool]  # columns that are aligned to the left
+
+    def widths(self) -> list[int]:
+        """As wide as the widest cell; headings and names that are longer are broken."""
+        found = []
+        for position, column in enumerate(zip(*self.rows, strict=True)):
+            lengths = [cell_len(text) for text, _ in column]
+            head, body = lengths[: self.heads], lengths[self.heads :]
+            longest = max(body, default=0)
+            if not position:
+                longest = min(longest, LONGEST_NAME)
+            found.append(max(longest, min(max(head, default=0), LONGEST_HEAD)))
+        return found
+
+    def width(self) -> int:
+        """Of a whole line."""
+        widths = self.widths()
+        return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def _grids(table: Table, width: int) -> list[Grid]:
+    """Blocks of columns with the method repeated; one or two methods may stand on their side."""
+    upright = _grid(table, table.columns)
+    lead, measured = 1 + table.is_counted, upright.widths()
+    # A group's name stands above its first column in each block, whichever that is.
+    room = {
+        column.name: len(GAP) + max(size, min(cell_len(clean(column.group)), LONGEST_HEAD))
+        for column, size in zip(table.columns, measured[lead:], strict=True)
+    }
+    first = sum(measured[:lead]) + len(GAP) * (lead - 1)
+    found = blocks(table.columns, lambda cs: first + sum(room[c.name] for c in cs) <= width)
+    if len(found) > 1 and len(table.lines) <= 2:
+        rows = [list(row) for row in zip(*upright.rows, strict=True)]
+        heads = upright.heads
+        side = Grid(rows, 1, [True] * heads + [False] * len(table.lines))
+        if side.width() <= width:
+            return [side]
+    return [_grid(table, block) for block in found]
+
+
+def _grid(table: Table, columns: Sequence[Column]) -> Grid:
+    rows: list[list[Styled]] = []
+    if any(column.group for column in columns):
+        seen: set[str] = set()
+        groups: list[Styled] = []
+        for column in columns:
+            groups.append(("" if column.group in seen else column.group, "dim"))
+            seen.add(column.group)
+        rows.append([*[("", "")] * (1 + table.is_counted), *groups])
+    first = [table.label, "n"] if table.is_counted else [table.label]
+    rows.append([(name, "bold") for name in (*first, *(column.name for column in columns))])
+    heads = len(rows)
+    # Where a column has ties, the other numbers keep a place for the sign: digits stay in line.
+    with_ties = {c.name for c in columns if any(line.cells[c.name].ties for line in table.lines)}
+    for line in table.lines:
+        styled = [(name, "") for name in leading(table, line, str)]
+        for column in columns:
+            cell = line.cells[column.name]
+            place = "  " if column.name in with_ties and not cell.ties else ""
+            styled.append((f"{cell}{place}", STYLES[cell.rank]))
+        rows.append(styled)
+    cleaned = [[(clean(text), style) for text, style in row] for row in rows]
+    left = [True, False][: 1 + table.is_counted]
+    return Grid(cleaned, heads, [*left, *(column.is_text for column in columns)])
+
+
+def _print_grid(console: Console, grid: Grid) -> None:
+    widths = grid.widths()
+    for row in grid.rows:
+        parts = [_fold(text, width) for (text, _), width in zip(row, widths, strict=True)]
+        for height in range(max(map(len, parts))):
+            line: list[Styled] = []
+            for position, (pieces, width) in enumerate(zip(parts, widths, strict=True)):
+                text = pieces[height] if height < len(pieces) else ""
+                room = " " * (width - cell_len(text))
+                padded = [(room, ""), (text, row[position][1])]
+                if grid.left[position]:
+                    padded.reverse()
+                line += [(GAP if position else "", ""), *padded]
+            _print_line(console, line)
+
+
+def _print_line(console: Console, line: Sequence[Styled]) -> None:
+    if console.color_system is None:  # thousands of lines into a file need no styles
+        console.file.write("".join(text for text, _ in line).rstrip() + "\n")
+        return
+    styled = Text.assemble(*line)
+    styled.rstrip()
+    console.print(styled, soft_wrap=True)
+
+
+def _fold(text: str, width: int) -> list[str]:
+    """Break a name that is longer than its column."""
+    if cell_len(text) <= width:
+        return [text]
+    pieces, rest = [], text
+    while rest:
+        end = len(rest)
+        while cell_len(rest[:end]) > width and end > 1:
+            end -= 1
+        pieces.append(rest[:end])
+        rest = rest[end:]
+    return pieces

@@ -1,0 +1,263 @@
+import math
+
+import numpy as np
+import pytest
+import records
+
+from sdgbench import leaderboard, metrics, published
+from sdgbench.errors import UserError
+from sdgbench.leaderboard import paper
+
+TABLES = {table.name: table for table in published.tables()}
+
+
+def test_every_file_tells_its_source_and_protocol():
+    assert {"digits", "cifar10c_level5", "cifar10c_severity", "synthia", "digits_later"} <= set(
+        TABLES
+    )
+    for table in TABLES.values():
+        assert len(table.protocol) > 20
+        assert table.metric
+        assert table.references
+        assert all(len(full) > 10 for full in table.references.values())
+        assert {row.tag for row in table.rows} <= set(published.TAGS)
+        assert table.kind in ("paper", "later", "context")
+
+
+def test_digits_as_printed():
+    table = TABLES["digits"]
+    assert table.columns == ("svhn", "mnist-m", "syn", "usps")
+    assert table.row("mada").cells == {"svhn": 42.55, "mnist-m": 67.94, "syn": 48.95, "usps": 78.53}
+    assert table.row("nobody") is None
+    assert table.row("mada").mean(["svhn", "usps"]) == pytest.approx((42.55 + 78.53) / 2)
+    assert table.row("mada").mean(["svhn", "elsewhere"]) is None
+
+
+@pytest.mark.parametrize("name", ["digits", "cifar10c_level5", "synthia", "few_shot"])
+def test_averages_of_the_paper_add_up(name):
+    for row in TABLES[name].rows:
+        if "average" in row.printed and row.complete:
+            assert row.mean() == pytest.approx(row.printed["average"], abs=0.0051), row.method
+        assert not [remark for remark in row.remarks if "add up" in remark]
+
+
+def test_rows_that_do_not_add_up_are_annotated():
+    found = {row.method: row.remarks for row in TABLES["digits_later"].rows}
+    assert found["RandConv"] == ["does not add up: printed average 72.88, its cells 73.14"]
+    assert found["FFM"] == ["average as printed; its cells are not known"]
+    assert found["AdvFrequency"] == []
+    odd = [(t.name, r.method) for t in TABLES.values() for r in t.rows
+           for remark in r.remarks if "add up" in remark]  # fmt: skip
+    assert odd == [("digits_later", "RandConv")]
+
+
+def test_mce_of_the_level_5_table_comes_out_as_printed():
+    table = TABLES["cifar10c_level5"]
+    assert set(table.columns) == set(metrics.ALL_19)
+    for row in table.rows:
+        assert round(table.mce(row.method), 2) == row.printed["mce"], row.method
+    assert table.mce("mada") == pytest.approx(0.8196, abs=5e-5)
+    assert table.mce("nobody") is None
+
+
+def test_level_5_agrees_between_the_tables():
+    for row in TABLES["cifar10c_severity"].rows:
+        fine = TABLES["cifar10c_level5"].row(row.method)
+        assert row.cells["acc19_L5"] == pytest.approx(fine.mean(), abs=0.06)
+
+
+def test_the_four_category_means_follow_from_the_level_5_table():
+    groups = {
+        "weather": ("fog", "snow", "frost"),
+        "blur": ("zoom_blur", "defocus_blur", "glass_blur", "motion_blur"),
+        "noise": ("shot_noise", "impulse_noise", "gaussian_noise"),
+        "digital": ("jpeg_compression", "pixelate", "elastic_transform", "brightness", "contrast"),
+    }
+    for later, name in (
+        ("ERM", "erm"),
+        ("CCSA", "ccsa"),
+        ("d-SNE", "dsne"),
+        ("GUD", "gud"),
+        ("M-ADA", "mada"),
+    ):
+        cells = TABLES["cifar10c_level5"].row(name).cells
+        for group, names in groups.items():
+            mean = np.mean([cells[corruption] for corruption in names])
+            assert TABLES["cifar10c_later"].row(later).cells[group] == pytest.approx(
+                mean, abs=0.0051
+            )
+
+
+def test_sources_of_synthia_are_kept_apart():
+    for source, average in (
+        ("highway/dawn", 22.33),
+        ("highway/fog", 29.00),
+        ("highway/spring", 37.47),
+    ):
+        (table,) = published.tables_for("synthia", source)
+        assert [row.method for row in table.rows] == ["erm", "gud", "mada"]
+        assert table.row("mada").mean() == pytest.approx(average, abs=0.0051)
+    assert published.tables_for("synthia", "highway/night") == []
+    assert published.tables_for("digits", "usps") == []
+    assert published.tables_for("digits-mini", "handwriting") == []
+
+
+HEAD = "# kind: later\n# metric: m\n# protocol: p\n# reference: A: somebody\n"
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("method,a\nx,1\n", "does not tell its kind"),
+    ("# kind: paper\n# metric: m\n# protocol: p\nmethod,a\nx,1\n", "does not tell its reference"),
+    (HEAD + "method,a,tag,source\nx,1,,A\n", "no provenance tag"),
+    (HEAD + "method,a,tag,source\nx,1,P,B\n", "no known reference"),
+    (HEAD + "method,a,tag,source\nx,1,P\n", "too few or too many fields"),
+    (HEAD + "method,a,tag,source\nx,one,P,A\n", "could not convert"),
+])  # fmt: skip
+def test_a_file_that_does_not_say_enough_is_refused(text, message, tmp_path):
+    path = tmp_path / "odd.csv"
+    path.write_text(text)
+    with pytest.raises(UserError, match=message) as caught:
+        published.read(path)
+    assert str(path) in str(caught.value)
+
+
+def test_tables_are_found_in_an_installed_package_first(tmp_path, monkeypatch):
+    assert published.folder().name == "published"
+    package = tmp_path / "sdgbench"
+    (package / "published_tables").mkdir(parents=True)
+    monkeypatch.setattr(published, "__file__", str(package / "published.py"))
+    assert published.folder() == package / "published_tables"
+
+
+# Beside ours
+
+
+@pytest.mark.parametrize(("mean", "half", "expected"), [
+    (59.0, 0.1, "reproduced"), (60.5, 0.1, "reproduced"), (58.5, 0.1, "reproduced"),
+    (60.6, 0.1, "better"), (58.4, 0.1, "not reproduced"),
+    (62.0, 2.5, "reproduced"), (57.0, 2.5, "reproduced"), (57.0, 2.4, "not reproduced"),
+    (59.5, None, "reproduced (n=1: no interval)"), (70.0, None, "better (n=1: no interval)"),
+])  # fmt: skip
+def test_verdicts(mean, half, expected):
+    assert paper.verdict(mean, half, 59.5) == expected
+
+
+def ours(method, scores, n=3, preset="paper", **more):
+    return [records.make(method, s, "digits", preset, scores={k: v + 0.001 * (s - 1) for k, v in scores.items()}, **more)
+            for s in range(n)]  # fmt: skip
+
+
+MADA = {"svhn": 0.4255, "mnist-m": 0.6994, "syn": 0.50, "usps": 0.70}
+
+
+def compared(found, **more):
+    (board,) = leaderboard.boards(found)
+    tables = leaderboard.paper_tables(board, **more)
+    first = tables[0]
+    return {(line.method, line.cells["domain"].text): line for line in first.lines}, tables
+
+
+def test_ours_theirs_gap_and_verdict_per_domain():
+    lines, tables = compared(ours("mada", MADA))
+    assert [table.kind for table in tables] == ["paper", "published", "later"]
+    svhn = lines["mada", "svhn"].cells
+    assert [str(svhn[name]) for name in ("ours", "paper", "gap", "verdict")] == [
+        "42.5 ±0.2", "42.55", "+0.0", "reproduced"]  # fmt: skip
+    assert lines["mada", "mnist-m"].cells["verdict"].text == "better"
+    assert lines["mada", "usps"].cells["verdict"].text == "not reproduced"
+    average = lines["mada", "average over 4"].cells
+    assert average["paper"].mean == pytest.approx(59.4925)
+    assert average["gap"].mean == pytest.approx(100 * np.mean(list(MADA.values())) - 59.4925)
+    assert paper.RULE in tables[0].notes
+    assert any("Qiao, Zhao, Peng" in note for note in tables[0].notes)
+
+
+def test_averages_are_over_the_same_domains_only():
+    lines, _ = compared(ours("mada", {k: MADA[k] for k in ("svhn", "usps")}))
+    average = lines["mada", "average over 2 of 4"].cells
+    assert average["paper"].mean == pytest.approx((42.55 + 78.53) / 2)
+    assert ("mada", "syn") not in lines
+
+
+@pytest.mark.parametrize(("found", "expected"), [
+    (ours("mada", MADA, preset="quick"), "reduced scale: not comparable"),
+    (ours("mada", MADA, flags={"reduced_parameters": {"K": [1, 3]}}), "reduced scale: not comparable"),
+    (ours("mada", MADA, flags={"incomplete_source": "2 of 5"}), "reduced scale: not comparable"),
+    (ours("mada", MADA), "reproduced"),
+    (ours("mada", MADA, n=1), "reproduced (n=1: no interval)"),
+])  # fmt: skip
+def test_a_verdict_needs_the_papers_scale(found, expected):
+    lines, _ = compared(found)
+    assert lines["mada", "svhn"].cells["verdict"].text == expected
+
+
+def test_a_changed_recipe_is_not_comparable():
+    found = ours("mada", MADA)
+    for record in found:
+        record["spec"]["recipe_changes"] = ["lr"]
+    lines, _ = compared(found)
+    assert lines["mada", "svhn"].cells["verdict"].text == "changed recipe: not comparable"
+
+
+def test_methods_that_the_paper_does_not_have_are_named():
+    lines, tables = compared([*ours("mada", MADA), *ours("new", MADA)])
+    assert {method for method, _ in lines} == {"mada"}
+    assert "nothing is published there for: new" in tables[0].notes
+    (board,) = leaderboard.boards(ours("mada", MADA))
+    tables = leaderboard.paper_tables(board, methods=["nobody"])
+    assert [table.kind for table in tables] == ["published", "later"]
+
+
+def test_cifar10c_beside_the_paper():
+    found = [records.make(m, s, "cifar10c", "paper") for m in ("erm", "mada") for s in range(2)]
+    lines, tables = compared(found)
+    assert [t.kind for t in tables] == ["paper", "published", "published", "later", "later"]
+    assert lines["mada", "fog/5"].cells["paper"].mean == 69.36
+    assert lines["mada", "average over 19"].cells["paper"].mean == pytest.approx(65.5916, abs=1e-4)
+    assert lines["mada", "acc19_L1"].cells["paper"].mean == 90.5
+    mce = lines["mada", "mCE19_L5_vs_erm"].cells
+    assert mce["paper"].mean == pytest.approx(0.8196, abs=5e-5)
+    assert mce["verdict"].text == "-"
+    assert lines["mada", "RmCE19_L5_vs_erm"].cells["paper"].mean == 0.77
+    for later in tables[3:]:  # rows of many papers: there is no ERM that all of them share
+        assert "gain" not in [column.name for column in later.columns]
+    board = leaderboard.boards(found)[0]
+    row = next(line for line in board.lines() if line.method == "mada")
+    assert mce["ours"].mean == pytest.approx(row.cells["mCE19_L5_vs_erm"].mean)
+    without = [record for record in found if record["spec"]["method"] != "erm"]
+    lines, _ = compared(without)
+    assert ("mada", "mCE19_L5_vs_erm") not in lines
+
+
+def test_published_blocks_are_never_ranked_and_carry_their_own_erm():
+    _, tables = compared(ours("mada", MADA))
+    for table in tables[1:]:
+        assert not any(
+            cell.rank or cell.ties for line in table.lines for cell in line.cells.values()
+        )
+        assert "not ranked" in table.title
+        assert all(line.n is None for line in table.lines)
+        assert any("protocol of" in note for note in table.notes)
+    block, later = tables[1], tables[2]
+    cells = {line.method: line.cells for line in block.lines}
+    assert str(cells["mada"]["gain"]) == "+10.21"
+    assert str(cells["erm"]["gain"]) == "ERM"
+    assert str(cells["erm"]["average"]) == "49.29"  # as printed; its cells say 49.285
+    cells = {line.method: line.cells for line in later.lines}
+    assert str(cells["AugMix (ICLR 2020)"]["from"]) == "S AF"
+    assert str(cells["RandConv (ICLR 2021)"]["average"]) == "73.14"
+    assert str(cells["FFM (WACV 2023)"]["average"]) == "73.45 printed"
+    assert str(cells["Pro-RandConv, reproduced (2024)"]["average"]) == "75.37 (3 of 4)"
+    assert "gain" not in cells["AugMix (ICLR 2020)"]
+    assert "RandConv: does not add up: printed average 72.88, its cells 73.14" in later.notes
+    assert all(
+        math.isfinite(c.mean)
+        for line in later.lines
+        for c in line.cells.values()
+        if c.mean is not None
+    )
+
+
+def test_embedded_data_have_no_published_numbers():
+    (board,) = leaderboard.boards([records.make(dataset="digits-mini", preset="paper")])
+    assert leaderboard.paper_tables(board) == []
