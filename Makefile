@@ -7,7 +7,7 @@ LOG := $(VENV)/install.log
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench
+.PHONY: help demo test lint format bench leaderboards
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -30,9 +30,10 @@ $(READY): pyproject.toml
 SHELL := /bin/bash
 
 demo: $(READY) ## Train and compare on the embedded datasets (minutes on 2 cores)
-	@$(VENV)/bin/sdgbench run --method erm --dataset digits-mini --preset quick --seeds 0-1 $(ARGS)
+	@$(VENV)/bin/sdgbench run --method erm,mada --dataset digits-mini --preset quick --seeds 0-1 $(ARGS)
 	@$(VENV)/bin/sdgbench run --method erm --dataset streets-mini --preset quick $(ARGS)
 	@$(VENV)/bin/sdgbench compare
+	@$(VENV)/bin/sdgbench report
 
 lint: $(READY) ## Check style and types
 	@$(VENV)/bin/ruff format --check .
@@ -40,7 +41,11 @@ lint: $(READY) ## Check style and types
 	@$(VENV)/bin/mypy
 
 test: lint ## Check style and types, run all tests
-	@$(PY) -m pytest -n 2 $(ARGS)
+	@$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
+
+leaderboards: $(READY) ## Make the committed tables from the committed records
+	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --output leaderboards/results.md
+	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --view efficiency --output leaderboards/efficiency.md
 
 bench: $(READY) ## Measure the harness against bare code
 	@$(PY) -m pytest tests/benchmarks -o addopts="--import-mode=importlib" -q -s --benchmark-only --benchmark-columns=median $(ARGS)

@@ -316,7 +316,20 @@ def test_compare_imports_no_torch(python, cli, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "verb", ["run", "compare", "list", "info", "new", "check", "doctor", "completion"]
+    "verb",
+    [
+        "run",
+        "compare",
+        "report",
+        "plot",
+        "list",
+        "info",
+        "new",
+        "check",
+        "verify",
+        "doctor",
+        "completion",
+    ],
 )
 def test_every_verb_has_help_with_an_example(verb, cli):
     done = cli(verb, "--help")
@@ -327,7 +340,19 @@ def test_every_verb_has_help_with_an_example(verb, cli):
 
 def test_help_names_all_verbs(cli):
     done = cli("--help")
-    for verb in ("run", "compare", "list", "info", "new", "check", "doctor", "completion"):
+    for verb in (
+        "run",
+        "compare",
+        "report",
+        "plot",
+        "list",
+        "info",
+        "new",
+        "check",
+        "verify",
+        "doctor",
+        "completion",
+    ):
         assert re.search(rf"^  {verb} ", done.out, re.M)
     assert cli("--version").out.startswith("sdgbench 0.")
 

@@ -84,7 +84,9 @@ def test_losses_by_hand():
 
 @pytest.fixture
 def published():
-    return pd.read_csv(ROOT / "leaderboards/published/cifar10c_level5.csv", comment="#").set_index("method")
+    return pd.read_csv(ROOT / "leaderboards/published/cifar10c_level5.csv", comment="#").set_index(
+        "method"
+    )
 
 
 def errors(published, method):

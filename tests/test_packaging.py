@@ -34,6 +34,8 @@ def test_the_wheel_installs_only_sdgbench(wheel):
         parts = source.relative_to(ROOT).parts
         inside = "/".join(parts if parts[0] == "sdgbench" else ("sdgbench", *parts))
         assert inside in names
+    assert "sdgbench/report/assets/page.js" in names
+    assert "sdgbench/published_tables/digits.csv" in names
 
 
 def test_the_wheel_works_away_from_the_checkout(wheel, tmp_path, python):

@@ -12,11 +12,14 @@ from sdgbench.errors import Interrupted, UserError
 VERBS = {
     "run": "Train and evaluate methods on datasets.",
     "compare": "Show the results of finished runs as tables.",
+    "report": "Write the results as one HTML page.",
+    "plot": "Draw the figures as files.",
     "list": "List methods and datasets.",
     "info": "Tell all about a method or a dataset.",
     "new": "Write the file of a new method.",
     "check": "Check that a method keeps the rules.",
     "data": "Fetch, import, verify and list real data.",
+    "verify": "Recompute the numbers of finished runs.",
     "doctor": "Check this machine: versions, device, memory, data.",
     "completion": "Print the shell completion script.",
 }
@@ -78,6 +81,9 @@ def main(arguments: list[str] | None = None) -> None:
         code = cli.main(args=arguments, prog_name="sdgbench", standalone_mode=False)
     except UserError as error:
         code = _refuse(str(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else error.format_message(), err=True)
+        code = 2
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "sdgbench"
         code = _refuse(f"{error.format_message().rstrip('.')}. Help: {where} --help")

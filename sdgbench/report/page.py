@@ -1,0 +1,74 @@
+"""One self-contained HTML file: no network, no library, and no name in it can become markup."""
+
+import base64
+import hashlib
+import json
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sdgbench import storage
+from sdgbench.leaderboard import Board
+from sdgbench.report.content import Collect, content
+
+ASSETS = Path(__file__).parent / "assets"
+SCRIPTS = ("dom.js", "table.js", "chart.js", "figures.js", "samples.js", "page.js")
+
+
+def render(boards: Sequence[Board], collect: Collect, skipped: int = 0) -> str:
+    """The page as text."""
+    style = _asset("page.css")
+    script = "'use strict';\n(() => {\n" + "\n".join(map(_asset, SCRIPTS)) + "\n})();\n"
+    # Only this script and this style may run, even if a name got past all escaping.
+    policy = (
+        f"default-src 'none'; img-src data:; style-src {_fingerprint(style)}; "
+        f"script-src {_fingerprint(script)}; base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "policy": policy,
+        "style": style,
+        "script": script,
+        "data": block(content(boards, collect, skipped)),
+    }
+    # In one pass: what was put in is not searched for places to fill.
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
+
+
+def write(path: Path, text: str) -> int:
+    """Write the page atomically and say how many bytes it has."""
+    data = text.encode()
+    storage.write_atomic(path, lambda file: file.write(data))
+    return len(data)
+
+
+def block(value: Any) -> str:
+    """JSON that no end tag and no comment can break out of."""
+    text = json.dumps(_printable(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def _printable(value: Any) -> Any:
+    """The same without what steers the direction of text, has no sign, or is no number."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, str):
+        return (
+            value
+            if value.isprintable()
+            else "".join(char if char.isprintable() else "\ufffd" for char in value)
+        )
+    if isinstance(value, dict):
+        return {_printable(str(key)): _printable(item) for key, item in value.items()}
+    return [_printable(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+def _fingerprint(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

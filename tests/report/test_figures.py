@@ -1,0 +1,132 @@
+"""Figures as files: which there are, what they say, and how they are made."""
+
+import re
+
+import pytest
+import records
+from PIL import Image
+
+from sdgbench.report.figures import FIGURES, MARKERS
+from sdgbench.report.palette import MARKERS as NAMED
+
+HOSTILE = "$\\frac{1}{0}$ </text><script>"
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_all_that_the_records_allow_is_drawn(tmp_path, cli):
+    for path in records.write(tmp_path / "runs", ("erm", "mada"), (0, 1), ("digits",)):
+        line = '{"phase": 0, "name": "train", "step": %d, "loss": 2.0}\n'
+        (path.parent / "train.jsonl").write_text(line % 1 + line % 2)
+    records.write(tmp_path / "runs", ("erm",), (0,), ("cifar10c",))
+    done = cli("plot", "--format", "svg")
+    assert (done.code, done.err) == (0, "")
+    # No curves were kept of cifar10c, and digits has no severities.
+    assert names(tmp_path / "figures") == sorted([
+        *(f"digits-quick-{name}.svg" for name in FIGURES if name != "severity"),
+        *(f"cifar10c-quick-{name}.svg" for name in FIGURES if name != "curves"),
+    ])  # fmt: skip
+    assert done.out.split() == [
+        f"figures/{n}" for n in sorted(names(tmp_path / "figures"), key=done.out.index)
+    ]
+
+
+@pytest.mark.parametrize(("width", "pixels"), [("3.25in", 975), ("17.145cm", 2025)])
+def test_a_figure_is_as_wide_as_asked(tmp_path, cli, width, pixels):
+    records.write(tmp_path / "runs", seeds=(0, 1))
+    assert cli("plot", "bars", "--format", "png", "--width", width).code == 0
+    with Image.open(tmp_path / "figures" / "digits-quick-bars.png") as image:
+        assert image.width == pytest.approx(pixels, abs=1)
+
+
+def test_fonts_of_a_pdf_are_embedded_as_truetype(tmp_path, cli):
+    records.write(tmp_path / "runs", seeds=(0, 1))
+    cli("plot", "bars", "--format", "pdf")
+    data = (tmp_path / "figures" / "digits-quick-bars.pdf").read_bytes()
+    assert b"/FontFile2" in data
+    assert b"/Type3" not in data
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_reduced_scale_is_said_in_each_figure(tmp_path, monkeypatch, figure):
+    from sdgbench.leaderboard import boards, load
+    from sdgbench.report import figures, palette
+
+    path = records.write(tmp_path, ("erm",), (0,), ("cifar10c",), "smoke")[0]
+    (path.parent / "train.jsonl").write_text('{"phase": 0, "name": "train", "step": 1, "loss": 2}')
+    found = boards(load([tmp_path]).runs)
+    drawn = FIGURES[figure](figures.Canvas(found[0], palette.looks(found), 6.75))
+    assert "Reduced scale: ConvNet of an eighth" in drawn.get_suptitle().replace("\n", " ")
+
+
+def test_names_are_drawn_as_they_are(tmp_path, cli):
+    records.write(tmp_path / "runs", ("erm", HOSTILE), (0, 1), ("cifar10c",))
+    done = cli("plot", "--format", "svg")
+    assert (done.code, done.err) == (0, "")
+    for path in (tmp_path / "figures").iterdir():
+        assert "<script" not in path.read_text()
+
+
+def test_a_datasets_name_does_not_leave_the_folder(tmp_path, cli):
+    record = records.make("erm", scores={"d": 0.5}, dataset="../../up")
+    records.save(tmp_path / "runs", record)
+    assert cli("plot", "bars", "--format", "svg").code == 0
+    assert names(tmp_path / "figures") == ["_.._up-quick-bars.svg"]
+
+
+def test_tables_of_one_dataset_do_not_overwrite_each_other(tmp_path, cli):
+    for version in (1, 2):
+        records.save(tmp_path / "runs", records.make("erm", version=version))
+    assert cli("plot", "bars", "--format", "svg").code == 0
+    assert names(tmp_path / "figures") == ["digits-quick-2-bars.svg", "digits-quick-bars.svg"]
+
+
+def test_the_same_records_make_the_same_files(tmp_path, cli):
+    records.write(tmp_path / "runs", seeds=(0, 1))
+    for folder in ("a", "b"):
+        cli("plot", "bars", "--format", "svg,pdf,png", "--output", folder)
+    for name in names(tmp_path / "a"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["bar"], 'Did you mean "bars"?'),
+        (["--format", "pgn"], 'Did you mean "png"?'),
+        (["--width", "wide"], "3.25in"),
+        (["--width", "900in"], "1.5in to 20in"),
+        (["severity", "--dataset", "digits"], "do not allow severity of digits"),
+        (["--dataset", "digit"], 'Did you mean "digits"?'),
+    ],
+)
+def test_bad_requests_end_in_one_line(tmp_path, cli, arguments, said):
+    records.write(tmp_path / "runs", ("erm",), (0,))
+    done = cli("plot", *arguments)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_without_records_it_says_what_to_run(cli):
+    done = cli("plot")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "sdgbench run" in done.err
+
+
+def test_page_and_figures_have_as_many_markers():
+    assert len(MARKERS) == len(NAMED)
+    assert len(set(MARKERS)) == len(MARKERS)
+
+
+def test_the_page_names_the_colours_that_the_figures_have():
+    from sdgbench.report.page import ASSETS
+    from sdgbench.report.palette import COLOURS, DASHES
+
+    style = (ASSETS / "page.css").read_text()
+    for place, colour in list(enumerate(COLOURS))[1:7]:  # black and yellow depend on the theme
+        assert re.search(rf"--c{place}: (light-dark\()?{colour}", style, re.I)
+    script = (ASSETS / "chart.js").read_text()
+    assert f"const COLOURS = {len(COLOURS)};" in script
+    assert f"const DASHES = {list(DASHES)};".replace("'", '"') in script
