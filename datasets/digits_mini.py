@@ -39,7 +39,7 @@ class DigitsMini(EmbeddedDataset):
             "paper": paper,
             "quick": replace(
                 paper, network="convnet-16", lr=5e-4, steps=600,
-                reduced="ConvNet of a quarter of the width, 600 steps at lr 5e-4, not 10,000 at 1e-4",
+                reduced="ConvNet of a quarter of the width, 600 steps at 5e-4, not 10,000 at 1e-4",
             ),
             "smoke": replace(
                 paper, network="convnet-8", lr=1e-3, steps=20, test_images=64, validations=2,

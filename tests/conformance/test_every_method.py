@@ -15,7 +15,7 @@ CASES = [
         dataset,
         id=f"{method}-{dataset}-{check.name}",
         marks=pytest.mark.xdist_group(f"{method}-{dataset}"),  # checks of a pair share trainings
-    )  # fmt: skip
+    )
     for method in registry.entries("method")
     for position, dataset in enumerate(registry.entries("dataset"))
     for check in CHECKS
