@@ -34,6 +34,7 @@ class GUD(Ascending):
         "cifar10c": {"K": 2, "T_min_epochs": 10, "ascent_step": 5 / 128},
         "synthia": {"K": 3, "T_min_epochs": 10, "T_adv": 25, "ascent_step": 4.0,
                     "ascent_batch": 8},
+        "digits/quick": {"max_batches": 20},
         "cifar10c/quick": {"T_min_epochs": 1},
         "synthia/quick": {"ascent_step": 1.0, "T_min_epochs": 1},
         "digits/smoke": {"K": 2, "T_adv": 2, "max_batches": 2},

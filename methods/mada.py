@@ -54,6 +54,7 @@ class MADA(AutoEncoding, Ascending):
             "T_min_epochs": 10, "ascent_step": 4.0, "ascent_batch": 8, "wae": "synthia",
             "wae_lr": 1e-4, "wae_epochs": 200, "wae_loss": "squares", "wae_offset": False,
         },
+        "digits/quick": {"max_batches": 20},
         "cifar10c/quick": {"T_min_epochs": 1, "wae_epochs": 5},
         "synthia/quick": {"ascent_step": 1.0, "T_min_epochs": 1, "wae_epochs": 5},
         "digits/smoke": {"T_adv": 2, "wae_epochs": 1, "max_batches": 2},
