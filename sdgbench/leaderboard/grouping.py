@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sdgbench.leaderboard.runs import Ground, Known, Run, as_run
 from sdgbench.record import Record
+from sdgbench.settings import show
 
 if TYPE_CHECKING:
     from sdgbench.leaderboard.table import Line, Table
@@ -291,7 +292,9 @@ def _notes_on_rows(board: Board, rows: Sequence[Row]) -> list[str]:
     found = []
     for row in rows:
         for name, (used, published) in row.reductions.items():
-            found.append(f"{row.name}: {name}={used} at this preset, published {published}")
+            found.append(
+                f"{row.name}: {name}={show(used)} at this preset, published {show(published)}"
+            )
         flags = {
             flag for run in row.runs.values() for flag, value in run.flags.items() if value is True
         }
