@@ -1,13 +1,11 @@
 """Classification and contrastive semantic alignment, for a single source."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from sdgbench.method import Method, Phase, Read
+from sdgbench.methods._pairs import TwoBatches
 from sdgbench.registry import register_method
 from sdgbench.settings import param
 
@@ -17,7 +15,7 @@ from sdgbench.settings import param
     paper="Motiian et al., ICCV 2017",
     skips={"segmentation": "it pairs images by their class, and here each pixel has its own"},
 )
-class CCSA(Method):
+class CCSA(TwoBatches):
     """Pull features of one class together, push those of different classes apart (CCSA).
 
     The paper pairs images across two domains. With a single source, two independent batches of
@@ -36,31 +34,6 @@ class CCSA(Method):
         def __post_init__(self) -> None:
             if not 0 <= self.weight <= 1 or self.margin < 0 or self.negatives < 0:
                 raise ValueError("ccsa needs weight from 0 to 1, margin and negatives of 0 or more")
-
-    def setup(self) -> None:
-        """Follow the features' length: far above the margin, its term is idle."""
-        self.feature_norm = torch.zeros((), device=self.device.torch)
-
-    def plan(self) -> Sequence[Phase]:
-        """Two batches per step, or ERM's one."""
-        reads = (Read(), Read()) if self.params.weight else (Read(),)
-        return [Phase("train", self.train_steps, reads)]
-
-    def train_step(
-        self, x: Tensor, y: Tensor, x2: Tensor | None = None, y2: Tensor | None = None
-    ) -> Tensor:
-        """Classify both batches, align one with the other."""
-        if x2 is None or y2 is None:
-            return self.optimise(self.task.loss(self.network(x), y))
-        z = self.network.features(torch.cat([x, x2]))
-        classification = self.task.loss(self.network.head(z), torch.cat([y, y2]))
-        norm = z.detach().norm(dim=1).mean()
-        self.feature_norm = self.feature_norm.lerp(norm, 0.01 if self.updates else 1.0)
-        if self.params.normalise:
-            z = F.normalize(z, dim=1)
-        alignment = self.alignment(z[: len(x)], y, z[len(x) :], y2)
-        weight = self.params.weight
-        return self.optimise((1 - weight) * classification + weight * alignment)
 
     def alignment(self, a: Tensor, y_a: Tensor, b: Tensor, y_b: Tensor) -> Tensor:
         """The contrastive loss of all pairs (a_i, b_j) that are kept; 0 without any."""

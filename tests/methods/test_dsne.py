@@ -58,8 +58,8 @@ def test_both_batches_are_anchors_in_turn(tmp_path):
     from_a = [max(0, 1 - 6.25 + 1), max(0, 1 - 1 + 1)]
     from_b = [max(0, 1 - 1 + 1), max(0, 0.25 - 6.25 + 1), max(0, 1 - 9 + 1)]
     expected = (sum(from_a) / 2 + sum(from_b) / 3) / 2
-    assert dsne(tmp_path).separation(a, y_a, b, y_b).item() == pytest.approx(expected)
-    assert dsne(tmp_path).separation(b, y_b, a, y_a).item() == pytest.approx(expected)
+    assert dsne(tmp_path).alignment(a, y_a, b, y_b).item() == pytest.approx(expected)
+    assert dsne(tmp_path).alignment(b, y_b, a, y_a).item() == pytest.approx(expected)
 
 
 def test_distances_are_squared_and_over_all_dimensions(tmp_path):
@@ -67,7 +67,7 @@ def test_distances_are_squared_and_over_all_dimensions(tmp_path):
     y_a, y_b = torch.tensor([1]), torch.tensor([0, 1])
     # As anchor a has 100 against 25; b's first has no image of its class, its second no other.
     expected = ((100 - 25 + 1) + (0 + 1) / 2) / 2
-    assert dsne(tmp_path).separation(a, y_a, b, y_b).item() == pytest.approx(expected)
+    assert dsne(tmp_path).alignment(a, y_a, b, y_b).item() == pytest.approx(expected)
 
 
 def test_an_anchor_without_its_class_has_its_farthest_at_0(tmp_path):
