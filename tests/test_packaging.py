@@ -9,6 +9,7 @@ from conftest import ROOT
 
 SOURCES = sorted(p for folder in ("sdgbench", "methods", "datasets")
                  for p in (ROOT / folder).rglob("*.py"))  # fmt: skip
+pytestmark = pytest.mark.xdist_group("wheel")  # two builds in one tree would disturb each other
 
 
 @pytest.fixture(scope="module")
