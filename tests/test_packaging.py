@@ -1,4 +1,5 @@
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -9,14 +10,19 @@ from conftest import ROOT
 
 SOURCES = sorted(p for folder in ("sdgbench", "methods", "datasets")
                  for p in (ROOT / folder).rglob("*.py"))  # fmt: skip
-pytestmark = pytest.mark.xdist_group("wheel")  # two builds in one tree would disturb each other
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
+    tree = folder / "tree"  # builds in one tree would disturb each other
+    tree.mkdir()
+    for name in ("sdgbench", "methods", "datasets", "leaderboards/published"):
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
     done = subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)],
+        [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(tree)],
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
