@@ -14,6 +14,16 @@ STANDARD_15 = (
 )  # fmt: skip
 EXTRA_4 = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
 ALL_19 = STANDARD_15 + EXTRA_4
+# The groups of M-ADA's tables: brightness counts as digital there, and spatter too.
+GROUPS = {
+    "weather": ("fog", "snow", "frost"),
+    "blur": ("zoom_blur", "defocus_blur", "glass_blur", "gaussian_blur", "motion_blur"),
+    "noise": ("speckle_noise", "shot_noise", "impulse_noise", "gaussian_noise"),
+    "digital": (
+        "jpeg_compression", "pixelate", "spatter", "elastic_transform", "brightness", "saturate",
+        "contrast",
+    ),
+}  # fmt: skip
 
 
 def confusion_matrix(truth: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:

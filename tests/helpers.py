@@ -137,3 +137,24 @@ def weights_at_each_step(method: Method, folder: Path) -> list[dict[str, torch.T
     watch(method, "train_step", lambda *_: found.append(weights(method)))
     trainer(method, folder).run()
     return found
+
+
+def history(cls, folder, recipe, params=None):
+    """Loss and weights after every step of a whole run."""
+    steps = []
+
+    class Traced(cls):
+        def train_step(self, *batch):
+            loss = super().train_step(*batch)
+            steps.append((loss.item(), weights(self)))
+            return loss
+
+    trainer(make(Traced, folder, recipe, params=params), folder).run()
+    return steps
+
+
+def two_batches():
+    domain = toy_domain()
+    images = torch.from_numpy(domain.images).float() / 255
+    labels = torch.from_numpy(domain.labels).long()
+    return images[:8], labels[:8], images[8:16], labels[8:16]

@@ -315,22 +315,22 @@ def test_compare_imports_no_torch(python, cli, tmp_path):
     assert "erm" in done.stdout
 
 
-@pytest.mark.parametrize(
-    "verb",
-    [
-        "run",
-        "compare",
-        "report",
-        "plot",
-        "list",
-        "info",
-        "new",
-        "check",
-        "verify",
-        "doctor",
-        "completion",
-    ],
-)
+VERBS = [
+    "run",
+    "compare",
+    "report",
+    "plot",
+    "list",
+    "info",
+    "new",
+    "check",
+    "verify",
+    "doctor",
+    "completion",
+]
+
+
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help_with_an_example(verb, cli):
     done = cli(verb, "--help")
     assert done.code == 0
@@ -340,19 +340,7 @@ def test_every_verb_has_help_with_an_example(verb, cli):
 
 def test_help_names_all_verbs(cli):
     done = cli("--help")
-    for verb in (
-        "run",
-        "compare",
-        "report",
-        "plot",
-        "list",
-        "info",
-        "new",
-        "check",
-        "verify",
-        "doctor",
-        "completion",
-    ):
+    for verb in VERBS:
         assert re.search(rf"^  {verb} ", done.out, re.M)
     assert cli("--version").out.startswith("sdgbench 0.")
 

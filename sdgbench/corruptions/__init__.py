@@ -14,22 +14,12 @@ from sdgbench.corruptions.common import Corruption
 from sdgbench.corruptions.frost import FrostOverlays, load_frost
 from sdgbench.corruptions.rng import Draws
 from sdgbench.errors import UserError, unknown
-from sdgbench.metrics import ALL_19
+from sdgbench.metrics import ALL_19, GROUPS
 
 __all__ = ["GROUPS", "NAMES", "SEVERITIES", "FrostOverlays", "corrupt", "load_frost"]
 
 NAMES = ALL_19
 SEVERITIES = (1, 2, 3, 4, 5)
-# The groups of M-ADA's tables: brightness counts as digital there, and spatter too.
-GROUPS = {
-    "weather": ("fog", "snow", "frost"),
-    "blur": ("zoom_blur", "defocus_blur", "glass_blur", "gaussian_blur", "motion_blur"),
-    "noise": ("speckle_noise", "shot_noise", "impulse_noise", "gaussian_noise"),
-    "digital": (
-        "jpeg_compression", "pixelate", "spatter", "elastic_transform", "brightness", "saturate",
-        "contrast",
-    ),
-}  # fmt: skip
 
 _CORRUPTIONS: dict[str, Corruption] = {
     **noise.CORRUPTIONS,

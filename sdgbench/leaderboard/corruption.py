@@ -4,20 +4,11 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
+from sdgbench import metrics
 from sdgbench.errors import UserError
 from sdgbench.leaderboard.runs import Ground, Run
 
 HIGHEST = 5  # the severity that mCE is taken at
-# In the order of the paper's table.
-CATEGORIES = {
-    "weather": ("fog", "snow", "frost"),
-    "blur": ("zoom_blur", "defocus_blur", "glass_blur", "gaussian_blur", "motion_blur"),
-    "noise": ("speckle_noise", "shot_noise", "impulse_noise", "gaussian_noise"),
-    "digital": (
-        "jpeg_compression", "pixelate", "spatter", "elastic_transform", "brightness", "saturate",
-        "contrast",
-    ),
-}  # fmt: skip
 
 
 def is_corrupted(ground: Ground) -> bool:
@@ -38,14 +29,14 @@ def places(ground: Ground, severity: int) -> dict[str, int]:
         for position, tags in enumerate(ground.tags)
         if tags.get("severity") == severity
     }
-    known = [name for names in CATEGORIES.values() for name in names]
+    known = [name for names in metrics.GROUPS.values() for name in names]
     ordered = sorted(found, key=lambda name: known.index(name) if name in known else len(known))
     return {name: found[name] for name in ordered}
 
 
 def category(corruption: str) -> str:
     """The paper's group of a corruption."""
-    return next((group for group, names in CATEGORIES.items() if corruption in names), "other")
+    return next((group for group, names in metrics.GROUPS.items() if corruption in names), "other")
 
 
 def corruption_errors(run: Run, severity: int = HIGHEST, choice: str = "last") -> dict[str, float]:

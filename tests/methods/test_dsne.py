@@ -3,7 +3,15 @@ from dataclasses import replace
 
 import pytest
 import torch
-from helpers import RECIPE, assert_same_weights, erm, make, toy_domain, trainer, weights
+from helpers import (
+    RECIPE,
+    assert_same_weights,
+    erm,
+    history,
+    make,
+    trainer,
+    two_batches,
+)
 
 from sdgbench.methods.dsne import DSNE
 
@@ -20,27 +28,6 @@ def dsne(folder, recipe=RECIPE, **params):
 def line(*values):
     """Features on a line, where distances are differences."""
     return torch.tensor(values)[:, None].requires_grad_()
-
-
-def two_batches():
-    domain = toy_domain()
-    images = torch.from_numpy(domain.images).float() / 255
-    labels = torch.from_numpy(domain.labels).long()
-    return images[:8], labels[:8], images[8:16], labels[8:16]
-
-
-def history(cls, folder, recipe, params=None):
-    """Loss and weights after every step of a whole run."""
-    steps = []
-
-    class Traced(cls):
-        def train_step(self, *batch):
-            loss = super().train_step(*batch)
-            steps.append((loss.item(), weights(self)))
-            return loss
-
-    trainer(make(Traced, folder, recipe, params=params), folder).run()
-    return steps
 
 
 def test_the_loss_of_each_anchor_worked_out_by_hand(tmp_path):

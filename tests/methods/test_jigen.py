@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from helpers import RECIPE, assert_same_weights, erm, make, toy_domain, trainer, weights
+from helpers import RECIPE, assert_same_weights, erm, history, make, toy_domain, weights
 
 from sdgbench import checkpoint, efficiency
 from sdgbench.methods._permutations import PERMUTATIONS
@@ -33,20 +33,6 @@ def fixed(*orders):
             return torch.tensor(orders)
 
     return Fixed
-
-
-def history(cls, folder, recipe, params=None):
-    """Loss and weights after every step of a whole run."""
-    steps = []
-
-    class Traced(cls):
-        def train_step(self, *batch):
-            loss = super().train_step(*batch)
-            steps.append((loss.item(), weights(self)))
-            return loss
-
-    trainer(make(Traced, folder, recipe, params=params), folder).run()
-    return steps
 
 
 # The permutations --------------------------------------------------------------------------
