@@ -68,12 +68,11 @@ def command(
         (key, [part.strip() for part in values.split(",") if part.strip()])
         for key, values in (options.assignment(text, "--grid") for text in grid)
     ]
-    from sdgbench.launch import run_matrix
+    from sdgbench.launch.here import run_here
+    from sdgbench.launch.one import Order
     from sdgbench.spec import matrix
 
     only = options.names(targets, "--targets") if targets else []
     specs = matrix(methods, datasets, seed_list, preset, assignments, axes, only)
-    return run_matrix(
-        specs, runs, data, device, checkpoint_seconds=60 * checkpoint_minutes,
-        retry=retry, redo=redo,
-    )  # fmt: skip
+    order = Order(runs, data, device, 60 * checkpoint_minutes, retry, redo)
+    return run_here(specs, order)

@@ -1,0 +1,1 @@
+"""Ways to run a matrix: in this process, in several, on a cluster."""
