@@ -127,7 +127,7 @@ class AutoEncoding(Method):
         auto_encoder, critic = build(self.params.wae, self.pool.image_shape)
         self.wae, self.critic = auto_encoder.to(self.device.torch), critic.to(self.device.torch)
         self.wae_optimizer, self.critic_optimizer = (
-            torch.optim.Adam(module.parameters(), self.params.wae_lr)
+            torch.optim.Adam(module.parameters(), self.params.wae_lr, fused=True)
             for module in (self.wae, self.critic)
         )
 

@@ -1,6 +1,6 @@
 """M-ADA: meta-learning on adversarially augmented domains."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -14,7 +14,7 @@ from sdgbench.methods._wae import AutoEncoding
 from sdgbench.registry import register_method
 from sdgbench.settings import param
 
-Weights = Mapping[str, Tensor]
+Batch = tuple[Tensor, Tensor]
 
 
 @register_method("mada", paper="Qiao, Zhao, Peng, CVPR 2020")
@@ -138,30 +138,35 @@ class MADA(AutoEncoding, Ascending):
     def train_step(self, x: Tensor, y: Tensor, *augmented: Tensor) -> Tensor:
         """Meta-train on the source, meta-test on augmented domains after an inner step."""
         p = self.params
-        theta: Weights = dict(self.network.named_parameters())
-        source_loss = self.loss_at(theta, x, y)
+        source_loss = self.task.loss(self.network(x), y)
         if not augmented:
             return self.optimise(source_loss)
+        share = 1.0 if p.meta_loss == "per-domain" else 0.5
+        batches = list(zip(augmented[::2], augmented[1::2], strict=True))
         if p.meta:
-            theta = self.inner_step(theta, source_loss)
-        losses = [
-            self.loss_at(theta, *batch)
-            for batch in zip(augmented[::2], augmented[1::2], strict=True)
-        ]
-        if p.meta_loss == "per-domain":
-            return self.optimise(source_loss + sum(losses))
-        return self.optimise((source_loss + losses[0]) / 2)
+            return self.meta_step(share, source_loss, batches)
+        others = [self.task.loss(self.network(x_plus), y_plus) for x_plus, y_plus in batches]
+        return self.optimise(share * (source_loss + sum(others)))
 
-    def inner_step(self, theta: Weights, loss: Tensor) -> Weights:
-        """One plain gradient step whose dependence on theta is kept: second order."""
+    def meta_step(self, share: float, source_loss: Tensor, batches: Sequence[Batch]) -> Tensor:
+        """Descend both the source's loss and the others' after one gradient step on the source.
+
+        With theta' = theta - lr g, the others' gradient is v - lr H v, where v is theirs at theta'
+        and H v the gradient of the source's own g along v: exact, and no graph spans both losses.
+        """
         p = self.params
         lr = self.learning_rate() if p.inner_lr is None else p.inner_lr
-        slopes = torch.autograd.grad(
-            loss, list(theta.values()), create_graph=not p.first_order, retain_graph=True
+        names, theta = zip(*self.network.named_parameters(), strict=True)
+        g = torch.autograd.grad(
+            source_loss, theta, create_graph=not p.first_order, retain_graph=True
         )
-        moved = (w - lr * slope for w, slope in zip(theta.values(), slopes, strict=True))
-        return dict(zip(theta, moved, strict=True))
-
-    def loss_at(self, theta: Weights, x: Tensor, y: Tensor) -> Tensor:
-        """The task's loss at given weights. Batch-norm statistics stay the network's own."""
-        return self.task.loss(functional_call(self.network, dict(theta), (x,)), y)
+        moved = torch._foreach_add([w.detach() for w in theta], [s.detach() for s in g], alpha=-lr)
+        theta_after = dict(zip(names, (w.requires_grad_() for w in moved), strict=True))
+        others = share * sum(
+            self.task.loss(functional_call(self.network, theta_after, (x,)), y) for x, y in batches
+        )  # batch-norm statistics stay the network's own
+        v = torch.autograd.grad(others, moved)
+        also = list(zip(theta, v, strict=True))
+        if not p.first_order:
+            also += zip(g, torch._foreach_mul(v, -lr), strict=True)
+        return self.optimise(share * source_loss, also=also) + others.detach()

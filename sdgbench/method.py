@@ -168,7 +168,7 @@ class Method:
         recipe = self.recipe
         if recipe.optimiser == "adam":
             return torch.optim.Adam(
-                network.parameters(), recipe.lr, weight_decay=recipe.weight_decay
+                network.parameters(), recipe.lr, weight_decay=recipe.weight_decay, fused=True
             )
         return torch.optim.SGD(
             network.parameters(),
@@ -176,6 +176,7 @@ class Method:
             momentum=recipe.momentum,
             weight_decay=recipe.weight_decay,
             nesterov=recipe.momentum > 0,
+            fused=True,
         )
 
     def learning_rate(self) -> float:
@@ -187,10 +188,16 @@ class Method:
             return recipe.lr * 0.5 * (1 + torch.cos(torch.tensor(torch.pi * progress)).item())
         return recipe.lr
 
-    def optimise(self, loss: Tensor, optimizer: Optimizer | None = None) -> Tensor:
+    def optimise(
+        self,
+        loss: Tensor,
+        optimizer: Optimizer | None = None,
+        also: Sequence[tuple[Tensor, Tensor]] = (),
+    ) -> Tensor:
         """Backward and step; returns the detached loss.
 
-        Without an ``optimizer`` it is the task network's, which follows the schedule.
+        Without an ``optimizer`` it is the task network's, which follows the schedule. ``also`` are
+        tensors, weights among them, with gradients that reach them from elsewhere.
         """
         if optimizer is None:
             optimizer = self.optimizer
@@ -198,6 +205,12 @@ class Method:
                 group["lr"] = self.learning_rate()
             self.updates += 1
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        inner = [(tensor, gradient) for tensor, gradient in also if not tensor.is_leaf]
+        for tensor, gradient in also:
+            if tensor.is_leaf:
+                tensor.grad = gradient  # not a copy: the rest is added to it in place
+        torch.autograd.backward(
+            [loss, *(tensor for tensor, _ in inner)], [None, *(gradient for _, gradient in inner)]
+        )
         optimizer.step()
         return loss.detach()

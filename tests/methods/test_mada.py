@@ -237,15 +237,23 @@ def test_an_inner_rate_of_zero_is_no_meta_learning(tmp_path):
 
 
 def test_the_inner_rate_is_the_current_outer_one_by_default(tmp_path):
-    method, (x, y, *_) = small(tmp_path)
-    object.__setattr__(method.params, "inner_lr", None)
-    theta = dict(method.network.named_parameters())
-    method.updates = 6  # of 12, constant schedule
-    loss = method.loss_at(theta, x, y)
-    moved = method.inner_step(theta, loss)
-    (slope,) = torch.autograd.grad(loss, theta["classifier.bias"])
-    expected = theta["classifier.bias"] - RECIPE.lr * slope
-    assert torch.allclose(moved["classifier.bias"], expected, atol=1e-14)
+    asked, batches = small(tmp_path)
+    object.__setattr__(asked.params, "inner_lr", RECIPE.lr / 2)
+    default, _ = small(tmp_path)
+    object.__setattr__(default.params, "inner_lr", None)
+    default.learning_rate = lambda: RECIPE.lr / 2  # as a schedule has it half-way
+    assert torch.equal(gradient(default, batches), gradient(asked, batches))
+
+
+def test_the_meta_step_reports_both_losses(tmp_path):
+    """Of the source at theta, and of the augmented batch after the inner step."""
+    method, (x, y, x2, y2) = small(tmp_path)
+    network = method.network
+    theta = flat(w.detach() for w in network.parameters()).requires_grad_()
+    source = loss_of(network, theta, x, y)
+    (slope,) = torch.autograd.grad(source, theta)
+    expected = (source + loss_of(network, theta - 0.3 * slope, x2, y2)) / 2
+    assert torch.allclose(method.train_step(x, y, x2, y2), expected, atol=1e-12)
 
 
 def test_batch_norm_statistics_follow_both_passes(tmp_path):
