@@ -1,104 +1,18 @@
 """Wasserstein auto-encoders (Tolstikhin et al., ICLR 2018), as M-ADA uses them."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from sdgbench.method import Method, Phase, Read
+from sdgbench.methods._wae_networks import build
 from sdgbench.settings import param
 
 MMD_SCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-
-
-class WAE(nn.Module):
-    """An encoder of images, and a decoder back to pixels in (0, 1)."""
-
-    def __init__(self, encoder: nn.Sequential, decoder: nn.Sequential) -> None:
-        super().__init__()
-        self.encoder, self.decoder = encoder, decoder
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Reconstruct images."""
-        reconstruction: Tensor = self.decoder(self.encoder(x))
-        return reconstruction
-
-
-def build(kind: str, shape: Sequence[int]) -> tuple[WAE, nn.Module]:
-    """An auto-encoder and its discriminator, of the kind published for a dataset."""
-    return {"digits": _digits, "cifar": _cifar, "synthia": _synthia}[kind](shape)
-
-
-def _digits(shape: Sequence[int]) -> tuple[WAE, nn.Module]:
-    pixels, latent = math.prod(shape), 20
-    encoder = nn.Sequential(nn.Flatten(), nn.Linear(pixels, 400), nn.ReLU(), nn.Linear(400, latent))
-    decoder = nn.Sequential(
-        nn.Linear(latent, 400), nn.ReLU(), nn.Linear(400, pixels), nn.Sigmoid(),
-        nn.Unflatten(1, tuple(shape)),
-    )  # fmt: skip
-    return WAE(encoder, decoder), _perceptron(latent, 128, 1)
-
-
-def _cifar(shape: Sequence[int]) -> tuple[WAE, nn.Module]:
-    channels, height, width = shape
-    latent, grid = 512, (32, height // 4, width // 4)
-    encoder = nn.Sequential(
-        _conv(channels, 16, 3, 1), _conv(16, 32, 3, 2), _conv(32, 32, 3, 1), _conv(32, 32, 3, 2),
-        nn.Flatten(), _full(math.prod(grid), 1024), nn.Linear(1024, latent),
-        nn.BatchNorm1d(latent),
-    )  # fmt: skip
-    decoder = nn.Sequential(
-        _full(latent, 1024), _full(1024, math.prod(grid)), nn.Unflatten(1, grid),
-        _deconv(32, 32, 3, 2), _deconv(32, 32, 3, 1), _deconv(32, 16, 3, 2),
-        nn.ConvTranspose2d(16, channels, 3, 1, 1), nn.Sigmoid(),
-    )  # fmt: skip
-    return WAE(encoder, decoder), _perceptron(latent, 128, 1)
-
-
-def _synthia(shape: Sequence[int]) -> tuple[WAE, nn.Module]:
-    # At 192x320 the hidden layer has the published 3840 = 64 x 6 x 10 units. Kernels and strides
-    # are not published: 4, 4 and 2 lead from there to the image.
-    channels, height, width = shape
-    latent, grid = 512, (64, height // 32, width // 32)
-    hidden = math.prod(grid)
-    encoder = nn.Sequential(
-        _conv(channels, 32, 4, 2), _conv(32, 64, 8, 4), _conv(64, 128, 8, 4), nn.Flatten(),
-        _full(2 * hidden, hidden), nn.Linear(hidden, latent), nn.BatchNorm1d(latent),
-    )  # fmt: skip
-    decoder = nn.Sequential(
-        _full(latent, hidden), nn.Unflatten(1, grid), _deconv(64, 64, 8, 4), _deconv(64, 32, 8, 4),
-        nn.ConvTranspose2d(32, channels, 4, 2, 1), nn.Sigmoid(),
-    )  # fmt: skip
-    return WAE(encoder, decoder), _perceptron(latent, 512, 512, 1)
-
-
-def _perceptron(*widths: int) -> nn.Module:
-    layers: list[nn.Module] = []
-    for inputs, outputs in pairwise(widths):
-        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
-
-
-def _full(inputs: int, outputs: int) -> nn.Module:
-    return nn.Sequential(nn.Linear(inputs, outputs), nn.BatchNorm1d(outputs), nn.ReLU())
-
-
-def _conv(inputs: int, outputs: int, kernel: int, stride: int) -> nn.Module:
-    padding = (kernel - stride + 1) // 2
-    conv = nn.Conv2d(inputs, outputs, kernel, stride, padding)
-    return nn.Sequential(conv, nn.BatchNorm2d(outputs), nn.ReLU())
-
-
-def _deconv(inputs: int, outputs: int, kernel: int, stride: int) -> nn.Module:
-    padding = (kernel - stride + 1) // 2
-    extra = stride - kernel + 2 * padding  # so that the side is exactly ``stride`` times longer
-    conv = nn.ConvTranspose2d(inputs, outputs, kernel, stride, padding, extra)
-    return nn.Sequential(conv, nn.BatchNorm2d(outputs), nn.ReLU())
 
 
 class AutoEncoding(Method):
@@ -119,6 +33,10 @@ class AutoEncoding(Method):
         wae_loss: Literal["cross-entropy", "squares"] = param(
             "cross-entropy", "reconstruction, summed (code: cross-entropy; paper: squares)"
         )
+        wae_targets: Literal["clamped", "free"] = param(
+            "clamped", "pixels outside [0, 1] as targets of the cross-entropy: clamped, or as they "
+            "are (code, with the torch of its time)",
+        )  # fmt: skip
         wae_lr: float = param(1e-3, "Adam learning rate of V and its discriminator")
         wae_epochs: int = param(20, "passes over the newest domain per training of V")
 
@@ -145,7 +63,7 @@ class AutoEncoding(Method):
         """Reconstruct, with codes that are drawn to N(0, I)."""
         p = self.params
         codes = self.wae.encoder(x)
-        loss = reconstruction_loss(self.wae.decoder(codes), x, p.wae_loss)
+        loss = reconstruction_loss(self.wae.decoder(codes), x, p.wae_loss, p.wae_targets)
         prior = torch.randn_like(codes)
         if p.relaxation == "ae":
             return self.optimise(loss, self.wae_optimizer)
@@ -163,11 +81,14 @@ class AutoEncoding(Method):
 # Losses --------------------------------------------------------------------------------------
 
 
-def reconstruction_loss(output: Tensor, x: Tensor, kind: str) -> Tensor:
-    """Summed over images and pixels. Cross-entropy needs targets in [0, 1]: they are clamped."""
-    if kind == "cross-entropy":
+def reconstruction_loss(output: Tensor, x: Tensor, kind: str, targets: str = "clamped") -> Tensor:
+    """Summed over images and pixels. Torch has a cross-entropy for targets in [0, 1] only."""
+    if kind == "squares":
+        return F.mse_loss(output, x, reduction="sum")
+    if targets == "clamped":
         return F.binary_cross_entropy(output, x.clamp(0, 1), reduction="sum")
-    return F.mse_loss(output, x, reduction="sum")
+    tiny = 1e-12  # what kept logarithms finite in the torch that took any target
+    return -(x * (output + tiny).log() + (1 - x) * (1 - output + tiny).log()).sum()
 
 
 def log_density(z: Tensor) -> Tensor:

@@ -17,11 +17,13 @@ def _one_thread():
 def ratio(benchmark) -> Callable[[Callable[[], object], Callable[[], object]], float]:
     """Time two things in turn, several times, and keep the median of their ratios.
 
-    ``scale`` is for a reference that does less work than the subject.
+    ``scale`` is for a reference that does less work than the subject; ``warm`` is off where one
+    time is long enough.
     """
 
-    def compare(subject, reference, rounds=9, scale=1.0):
-        subject(), reference()  # warm up
+    def compare(subject, reference, rounds=9, scale=1.0, warm=True):
+        if warm:
+            subject(), reference()
         ratios, times = [], []
         for position in range(rounds):
             pair = {}
@@ -35,7 +37,7 @@ def ratio(benchmark) -> Callable[[Callable[[], object], Callable[[], object]], f
         found = statistics.median(ratios)
         benchmark.extra_info["ratio"] = round(found, 4)
         benchmark.extra_info["seconds"] = round(statistics.median(times), 4)
-        benchmark.pedantic(subject, rounds=1)
+        benchmark.pedantic(subject if warm else lambda: None, rounds=1)
         print(f"\n{benchmark.name}: ratio {found:.3f} ({statistics.median(times):.3f} s)")
         return found
 

@@ -63,6 +63,24 @@ def test_targets_outside_the_range_are_clamped():
     assert found.item() == pytest.approx(-math.log(0.8), rel=1e-6)
 
 
+def test_free_targets_outside_the_range_by_hand():
+    """-(1.7 ln 0.25 - 0.7 ln 0.75); within the range both kinds agree."""
+    output = torch.tensor([[0.25]])
+    found = _wae.reconstruction_loss(output, torch.tensor([[1.7]]), "cross-entropy", "free")
+    assert found.item() == pytest.approx(2.15532, abs=1e-5)
+    x, output = torch.rand(3, 5), torch.rand(3, 5)
+    both = [_wae.reconstruction_loss(output, x, "cross-entropy", t) for t in ("clamped", "free")]
+    assert both[0].item() == pytest.approx(both[1].item(), rel=1e-6)
+
+
+def test_free_targets_leave_saturated_outputs_alone():
+    """Outputs that reached 0 or 1 give no gradient to what is before the sigmoid, and no NaN."""
+    logits = torch.tensor([[200.0, -200.0]], requires_grad=True)
+    targets = torch.tensor([[1.7, -0.5]])
+    _wae.reconstruction_loss(logits.sigmoid(), targets, "cross-entropy", "free").backward()
+    assert logits.grad.tolist() == [[0.0, 0.0]]
+
+
 def test_the_log_density_against_torch():
     z = torch.randn(5, 20)
     expected = torch.distributions.Normal(0, 1).log_prob(z).sum(1, keepdim=True)
