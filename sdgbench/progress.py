@@ -60,7 +60,7 @@ class Stretch:
     loss: float | None = None
     rate: float = 0.0
     first: int = 0  # done before it began
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=lambda: time.monotonic())
 
     def seconds_left(self) -> float | None:
         """Seconds to the end of the stretch at its mean pace so far, if it has one."""
