@@ -8,6 +8,7 @@ from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
+from helpers import wait_for
 from rich.console import Console
 
 from sdgbench import progress, storage
@@ -33,13 +34,6 @@ class Spy(progress.Silent):
 
 def content(folder):
     return json.loads((folder / "progress.json").read_text())
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_a_run_keeps_its_progress_in_a_file(tmp_path):

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from helpers import wait_for
 
 from sdgbench.launch import processes
 
@@ -107,15 +108,6 @@ def start(tmp_path, plugin):
     for process in begun:
         process.kill()
         process.communicate()
-
-
-def wait_for(condition, seconds=240.0):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.01)
-    raise AssertionError("it did not happen in time")
 
 
 def under_way(runs, phase="train"):
