@@ -6,7 +6,7 @@ written last: where it stands, the run is finished. No torch is needed to read a
 """
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,11 @@ Record = dict[str, Any]
 def now() -> str:
     """The time as records keep it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def label(spec: Mapping[str, Any]) -> str:
+    """What a person calls a run."""
+    return "{method} on {dataset} ({preset}, seed {seed})".format(**spec)
 
 
 def read(path: Path) -> Record:

@@ -106,6 +106,11 @@ def add_plugin(file: Path) -> None:
         entries.cache_clear()
 
 
+def plugins() -> list[Path]:
+    """The plugin files that were added."""
+    return list(_plugins)
+
+
 def get(kind: Kind, name: str) -> Entry:
     """Find an entry by name, or say what was probably meant."""
     found = entries(kind)

@@ -20,7 +20,7 @@ from sdgbench.device import Device
 from sdgbench.evaluate import Evaluation, average, evaluate
 from sdgbench.method import Method, Phase, Setting
 from sdgbench.pool import Pool
-from sdgbench.progress import Reporter
+from sdgbench.progress import Filed, Reporter
 from sdgbench.spec import RunSpec
 from sdgbench.train import Position, Trainer, phase_key
 
@@ -76,7 +76,7 @@ def execute(
 ) -> record.Record:
     """Train, evaluate and record a run, going on from its checkpoint if there is one."""
     folder = store.folder(spec)
-    with storage.owned(folder):
+    with storage.owned(folder), Filed(folder, reporter) as reporter:
         if (folder / "record.json").exists():
             return store.record(spec)
         store.begin(spec)

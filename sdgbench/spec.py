@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sdgbench import networks, registry, settings
+from sdgbench import networks, record, registry, settings
 from sdgbench.dataset import Dataset, Recipe
 from sdgbench.errors import UserError, unknown
 from sdgbench.method import Method
@@ -41,7 +41,7 @@ class RunSpec:
     @property
     def label(self) -> str:
         """What a person calls it."""
-        return f"{self.method} on {self.dataset} ({self.preset}, seed {self.seed})"
+        return record.label(vars(self))
 
     @property
     def method_class(self) -> type[Method]:

@@ -3,8 +3,8 @@
 import hashlib
 import json
 import os
+import secrets
 import socket
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,31 +14,34 @@ from filelock import FileLock, Timeout
 
 from sdgbench.errors import UserError, explain_os_errors
 
+GLANCE = 0.5  # seconds; is_owned holds a free lock for an instant, which must turn nobody away
 
-def write_atomic(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Let ``write`` fill a temporary neighbour of ``path``, flush it to disk, rename it."""
+
+def write_atomic(path: Path, write: Callable[[IO[bytes]], object], *, durable: bool = True) -> None:
+    """Let ``write`` fill a temporary neighbour of ``path``, flush it to disk, rename it.
+
+    Without ``durable`` a power cut may lose it, but nobody waits for the disk.
+    """
     with explain_os_errors("write", path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with temporary.open("xb") as file:
                 write(file)
                 file.flush()
-                os.fsync(file.fileno())
-            umask = os.umask(0)
-            os.umask(umask)
-            Path(name).chmod(0o666 & ~umask)  # mkstemp makes private files; runs are often shared
-            Path(name).replace(path)
+                if durable:
+                    os.fsync(file.fileno())
+            temporary.replace(path)
         except BaseException:
             with suppress(OSError):
-                Path(name).unlink()
+                temporary.unlink()
             raise
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
     """Write a value as readable JSON, atomically. NaN is refused: it is not JSON."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_atomic(path, lambda file: file.write(text.encode()))
+    write_atomic(path, lambda file: file.write(text.encode()), durable=durable)
 
 
 def read_json(path: Path) -> Any:
@@ -73,7 +76,7 @@ def owned(folder: Path, wait: float = 0) -> Iterator[None]:
     """
     with explain_os_errors("create", folder):
         folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / "lock", timeout=wait)
+    lock = FileLock(folder / "lock", timeout=max(wait, GLANCE))
     with explain_os_errors("lock", folder):
         try:
             lock.acquire()

@@ -1,5 +1,6 @@
 """Small things that several tests build on."""
 
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -158,3 +159,13 @@ def two_batches():
     images = torch.from_numpy(domain.images).float() / 255
     labels = torch.from_numpy(domain.labels).long()
     return images[:8], labels[:8], images[8:16], labels[8:16]
+
+
+def wait_for(condition, seconds=240.0):
+    """Wait until a condition holds; return what it found."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.01)
+    raise AssertionError("it did not happen in time")

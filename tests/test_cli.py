@@ -277,7 +277,7 @@ def test_a_full_disk_loses_nothing(cli, small_disk, tmp_path):
     assert re.search(r"Error: Cannot write .*checkpoint\.pt\. No space is left there", done.err)
     assert "Traceback" not in done.out + done.err
     left = {p.name for p in small_disk.rglob("*") if p.is_file()}
-    assert left <= {"spec.json", "train.jsonl", "lock", "owner"}
+    assert left <= {"spec.json", "train.jsonl", "lock", "owner", "progress.json"}
     subprocess.run(["mount", "-o", "remount,size=40m", str(small_disk)], check=True)
     assert cli(*RUN, "--runs", small_disk).code == 0
 
@@ -317,6 +317,7 @@ def test_compare_imports_no_torch(python, cli, tmp_path):
 
 VERBS = [
     "run",
+    "status",
     "compare",
     "report",
     "plot",

@@ -10,6 +10,7 @@ import time
 
 import pytest
 import torch
+from helpers import wait_for
 
 # A run long enough to be hit in training, generation, validation, evaluation and while saving.
 PLUGIN = '''
@@ -57,15 +58,6 @@ def weights(folder):
 
 def results(folder):
     return json.loads(next(folder.glob("*/*/*/record.json")).read_text())["results"]
-
-
-def wait_for(condition, seconds=60.0):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not happen in time")
 
 
 def test_killed_at_random_moments_it_ends_as_if_nothing_had_happened(start, tmp_path):

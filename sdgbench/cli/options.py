@@ -77,3 +77,12 @@ def numbers(text: str) -> list[int]:
             raise UserError(f'"{part}" is not a range of seeds. Write the smaller one first.')
         found.extend(range(start, stop + 1))
     return list(dict.fromkeys(found))
+
+
+def processes(text: str) -> int | None:
+    """Read ``--jobs``: a number, or None for ``auto``."""
+    if text == "auto":
+        return None
+    if not text.isdecimal() or not int(text):
+        raise UserError(f'"{text}" is no number of processes. Write --jobs 2 or --jobs auto.')
+    return int(text)

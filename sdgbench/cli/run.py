@@ -14,6 +14,7 @@ Examples:
   sdgbench run --method erm --dataset digits-mini --preset quick --seeds 0-2
   sdgbench run --method erm --dataset digits-mini,streets-mini --preset smoke
   sdgbench run --method erm --dataset digits-mini --grid recipe.lr=1e-4,1e-3
+  sdgbench run --method erm,mada --dataset digits-mini --seeds 0-9 --jobs auto
 The same command again runs only what is missing.""",
 )
 @click.option("--method", required=True, metavar="NAMES",
@@ -37,6 +38,9 @@ The same command again runs only what is missing.""",
               help="Evaluate only on these unseen domains.")  # fmt: skip
 @click.option("--device", default="auto", show_default=True, metavar="NAME",
               help="auto, cpu, cuda, cuda:N or mps.")  # fmt: skip
+@click.option("--jobs", default="1", show_default=True, metavar="N|auto",
+              help="Run so many at a time, each in a process of its own; "
+                   "auto: one per GPU, or per core.")  # fmt: skip
 @click.option("--checkpoint-minutes", default=5.0, show_default=True,
               type=click.FloatRange(min=0), help="Save the state of a run this often.")  # fmt: skip
 @click.option("--retry", is_flag=True, help="Run failed runs again.")
@@ -46,8 +50,8 @@ The same command again runs only what is missing.""",
 @options.plugins
 def command(
     method: str, dataset: str, seeds: str, preset: str, sets: tuple[str, ...],
-    grid: tuple[str, ...], targets: str, device: str, checkpoint_minutes: float, retry: bool,
-    redo: bool, runs: Path, data: Path,
+    grid: tuple[str, ...], targets: str, device: str, jobs: str, checkpoint_minutes: float,
+    retry: bool, redo: bool, runs: Path, data: Path,
 ) -> int:  # fmt: skip
     """Train methods on a dataset's source and test them on its unseen domains.
 
@@ -63,6 +67,7 @@ def command(
     for name in datasets:
         get("dataset", name)
     seed_list = options.numbers(seeds)
+    processes = options.processes(jobs)
     assignments = [options.assignment(text, "--set") for text in sets]
     axes = [
         (key, [part.strip() for part in values.split(",") if part.strip()])
@@ -75,4 +80,8 @@ def command(
     only = options.names(targets, "--targets") if targets else []
     specs = matrix(methods, datasets, seed_list, preset, assignments, axes, only)
     order = Order(runs, data, device, 60 * checkpoint_minutes, retry, redo)
-    return run_here(specs, order)
+    if processes == 1:
+        return run_here(specs, order)
+    from sdgbench.launch.processes import run_in_processes
+
+    return run_in_processes(specs, order, processes)

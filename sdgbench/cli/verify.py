@@ -44,7 +44,7 @@ def command(places: tuple[Path, ...], runs: Path, data: Path) -> int:
     for path in dict.fromkeys(paths):
         try:
             one = record.read(path)
-            label = "{method} on {dataset} ({preset}, seed {seed})".format(**one["spec"])
+            label = record.label(one["spec"])
             with console.status(escape(label)):
                 verdict = verify(one, path.parent, data)
         except UserError as error:

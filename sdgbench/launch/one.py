@@ -3,7 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -84,7 +84,8 @@ def run_one(
         result = Result(spec, "refused", remark=str(error))
     except Exception as error:
         on_crash(error)
-        Store(order.runs).fail(spec, error)
+        with suppress(UserError):  # a full disk must not stop the other runs
+            Store(order.runs).fail(spec, error)
         first = (str(error).strip().splitlines() or [""])[0]
         result = Result(spec, "failed", remark=f"{type(error).__name__}: {first}")
     result.seconds = time.perf_counter() - began
