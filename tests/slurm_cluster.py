@@ -12,7 +12,17 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol")
+NEEDED = (
+    "setpriv",
+    "munged",
+    "slurmctld",
+    "slurmd",
+    "sbatch",
+    "srun",
+    "squeue",
+    "scancel",
+    "scontrol",
+)
 
 CONF = """
 ClusterName=sdgbench
@@ -71,7 +81,10 @@ def command(*words: object) -> str:
 
 @contextmanager
 def cluster() -> Iterator[Path]:
-    """Start it, point SLURM_CONF at it, and end every process of it, whatever happens."""
+    """Start it, point SLURM_CONF at it, and end every process of it, whatever happens.
+
+    Should even this process be killed, the kernel ends the daemons (--pdeathsig).
+    """
     home = Path(tempfile.mkdtemp(prefix="sdgbench-slurm-"))  # short: sockets' paths are limited
     before = os.environ.get("SLURM_CONF")
     with ExitStack() as stack:
@@ -90,7 +103,10 @@ def cluster() -> Iterator[Path]:
         for number, words in enumerate(daemons):
             log = stack.enter_context((home / f"daemon-{number}.log").open("wb"))
             process = subprocess.Popen(
-                [str(word) for word in words], stdout=log, stderr=log, start_new_session=True
+                ["setpriv", "--pdeathsig", "KILL", *(str(word) for word in words)],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
             stack.callback(_stop, process)
             if number == 0:
