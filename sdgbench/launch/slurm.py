@@ -1,10 +1,13 @@
 """Runs a matrix on a Slurm cluster: one array job of what is missing and not yet queued."""
 
 import importlib.util
+import io
 import logging
 import secrets
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import redirect_stderr
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -124,10 +127,13 @@ def _sbatch(
     for spec in specs:
         (store.folder(spec) / "failed.json").unlink(missing_ok=True)
         tasks.append(Job(asdict(spec), asdict(there), registry.plugins()))
+    executor = SlurmExecutor(folder, max_num_timeout=resources.timeouts)
+    executor.update_parameters(**resources.sbatch())
     try:
-        executor = SlurmExecutor(folder, max_num_timeout=resources.timeouts)
-        executor.update_parameters(**resources.sbatch())
-        return [job.job_id for job in executor.submit_array(tasks)]
+        with redirect_stderr(io.StringIO()) as warnings:  # which submitit repeats as they come
+            jobs = [job.job_id for job in executor.submit_array(tasks)]
+        print(warnings.getvalue(), end="", file=sys.stderr)
+        return jobs
     except (FailedJobError, FailedSubmissionError) as error:
         raise UserError(f"Slurm's sbatch refused: {queue.last_line(str(error))}") from None
 
