@@ -85,22 +85,29 @@ def _no_job_is_left():
 
 
 def found(folder, name):
-    return {path.parent.name: path for path in sorted(folder.glob(f"*/*/*/{name}"))}
+    """The files of this name of all runs in a folder, by seed."""
+    files = [path for path in folder.glob(f"*/*/*/{name}") if path.with_name("spec.json").exists()]
+    return {json.loads(path.with_name("spec.json").read_text())["seed"]: path for path in files}
 
 
 def read(folder, name):
-    """What all runs of a folder say in their files of this name, by seed."""
-    specs = {key: json.loads(path.read_text()) for key, path in found(folder, "spec.json").items()}
-    return {specs[key]["seed"]: json.loads(path.read_text())
-            for key, path in found(folder, name).items()}  # fmt: skip
+    return {seed: json.loads(path.read_text()) for seed, path in found(folder, name).items()}
 
 
 def weights(folder):
-    files = found(folder, "checkpoint.pt")
-    seeds = {key: json.loads(path.read_text())["seed"]
-             for key, path in found(folder, "spec.json").items()}  # fmt: skip
-    return {seeds[key]: torch.load(path, weights_only=True)["method"]["network"]
-            for key, path in files.items()}  # fmt: skip
+    return {seed: torch.load(path, weights_only=True)["method"]["network"]
+            for seed, path in found(folder, "checkpoint.pt").items()}  # fmt: skip
+
+
+def marks(folder):
+    return list(folder.glob("*/*/*/queued.json"))  # also of runs that have not begun
+
+
+def go_on(jobs):
+    """Slurm lets a job that was queued again wait for two minutes; the tests do not."""
+    for job in jobs:
+        subprocess.run(["scontrol", "update", f"jobid={job}", "StartTime=now"], capture_output=True)
+    return True
 
 
 def restarts(job):
@@ -123,7 +130,7 @@ def test_an_array_of_eight_with_one_failing(cli, words, tmp_path):
     assert {seed: failed["message"] for seed, failed in read(runs, "failed.json").items()} == {
         5: "seed 5 is unlucky"
     }
-    assert not found(runs, "queued.json")
+    assert not marks(runs)
     jobs = {path.name.removesuffix("_submitted.pkl") for path in runs.rglob("*_submitted.pkl")}
     first = min(jobs).partition("_")[0]
     assert jobs == {f"{first}_{index}" for index in range(8)}  # one array job
@@ -136,11 +143,10 @@ def test_an_array_of_eight_with_one_failing(cli, words, tmp_path):
 def test_killed_timed_out_and_preempted_jobs_end_as_if_nothing_had_happened(cli, words, tmp_path):
     runs = tmp_path / "runs"
     assert cli(*words("gated", "0-2", "--checkpoint-minutes", "0.02")).code == 0
-    jobs = {seed: mark["job"] for seed, mark in wait_for_marks(runs, 3).items()}
     wait_for(lambda: len(found(runs, "checkpoint.pt")) == 3, "three checkpoints")
-    folders = {read_seed(path): path.parent for path in found(runs, "spec.json").values()}
+    jobs = {seed: mark["job"] for seed, mark in read(runs, "queued.json").items()}
 
-    os.kill(process_of(folders[0]), signal.SIGKILL)
+    os.kill(process_of(found(runs, "spec.json")[0].parent), signal.SIGKILL)
     wait_for(lambda: "JobState=FAILED" in command("scontrol", "show", "job", jobs[0]), "a failure")
     command("scontrol", "requeue", jobs[0])
     command("scancel", "--signal=USR2", jobs[1])  # as Slurm does before the time limit
@@ -154,9 +160,7 @@ def test_killed_timed_out_and_preempted_jobs_end_as_if_nothing_had_happened(cli,
     assert "Submitted nothing; 3 already queued or running." in again.out
 
     (tmp_path / "gate").touch()
-    for job in jobs.values():  # Slurm lets a job that was queued again wait for a while
-        subprocess.run(["scontrol", "update", f"jobid={job}", "StartTime=now"], capture_output=True)
-    wait_for(lambda: len(found(runs, "record.json")) == 3, "three records")
+    wait_for(lambda: go_on(jobs.values()) and len(found(runs, "record.json")) == 3, "the records")
     assert cli(*words("gated", "0-2", runs="undisturbed", launcher="local")).code == 0
     records, undisturbed = (
         read(tmp_path / name, "record.json") for name in ("runs", "undisturbed")
@@ -169,16 +173,7 @@ def test_killed_timed_out_and_preempted_jobs_end_as_if_nothing_had_happened(cli,
     for seed in range(3):
         assert one[seed].keys() == other[seed].keys()
         assert all(torch.equal(one[seed][key], other[seed][key]) for key in one[seed])
-    wait_for(lambda: not found(runs, "queued.json"), "no marks")
-
-
-def read_seed(path):
-    return json.loads(path.read_text())["seed"]
-
-
-def wait_for_marks(runs, count):
-    wait_for(lambda: len(found(runs, "spec.json")) == count, f"{count} runs under way")
-    return read(runs, "queued.json")
+    wait_for(lambda: not marks(runs), "no marks")
 
 
 def test_cancel_saves_what_runs_and_leaves_other_folders_alone(cli, words, tmp_path):
@@ -190,10 +185,10 @@ def test_cancel_saves_what_runs_and_leaves_other_folders_alone(cli, words, tmp_p
     cancelled = cli("cancel", "--runs", "runs")
     assert cancelled.code == 0
     assert "Cancelled 4 queued and 1 running" in cancelled.out
-    assert not found(runs, "queued.json")
+    assert not marks(runs)
     wait_for(lambda: found(runs, "checkpoint.pt"), "a saved state")
     wait_for(lambda: len(command("squeue", "-h").splitlines()) == 1, "one job left")
-    assert found(tmp_path / "other", "queued.json")
+    assert len(marks(tmp_path / "other")) == 1
     assert "Nothing of runs is queued" in cli("cancel", "--runs", "runs").out
 
     (tmp_path / "gate").touch()
@@ -202,22 +197,24 @@ def test_cancel_saves_what_runs_and_leaves_other_folders_alone(cli, words, tmp_p
 
 
 def test_two_matrices_at_once_share_no_run(start, words, tmp_path):
-    both = [start(*words("unlucky", seeds, "--wait")) for seeds in ("0-2", "1-3")]
+    runs = tmp_path / "runs"
+    both = [start(*words("gated", seeds)) for seeds in ("0-2", "1-3")]
     printed = [process.communicate(timeout=300)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], printed
-    runs = tmp_path / "runs"
-    assert sorted(read(runs, "record.json")) == [0, 1, 2, 3]
-    assert len(list(runs.rglob("*_submitted.pkl"))) == 4
     counts = [int(re.search(r"Submitted (\d)", text)[1]) for text in printed]
     assert sorted(counts) == [1, 3]
-    assert sum("2 already queued" in text for text in printed) == 1
+    assert sum("2 already queued or running" in text for text in printed) == 1
+    assert len(list(runs.rglob("*_submitted.pkl"))) == len(marks(runs)) == 4
+    (tmp_path / "gate").touch()
+    wait_for(lambda: sorted(found(runs, "record.json")) == [0, 1, 2, 3], "four records")
+    assert {record["cost"]["starts"] for record in read(runs, "record.json").values()} == {1}
 
 
 def test_the_submitting_process_dies(start, words, tmp_path):
     runs = tmp_path / "runs"
     process = start(*words("unlucky", "0-1", "--wait"))
-    wait_for(lambda: found(runs, "queued.json"), "a submission")
+    wait_for(lambda: marks(runs), "a submission")
     process.kill()
     process.wait()
     wait_for(lambda: len(found(runs, "record.json")) == 2, "two records")
-    wait_for(lambda: not found(runs, "queued.json"), "no marks")
+    wait_for(lambda: not marks(runs), "no marks")
