@@ -6,6 +6,7 @@ nothing is lost.
 
 import os
 import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from sdgbench import registry, storage
 from sdgbench.errors import UserError
 from sdgbench.launch import queue
+
+LEAVING = 60.0  # seconds; Slurm's KillWait is 30 unless configured
 
 
 class Unfinished(RuntimeError):
@@ -44,6 +47,8 @@ class Job:
         folder = store.folder(spec)
         if queue.job_of(folder) is None:  # whoever submitted died before it could
             queue.mark(folder, name)
+        with suppress(UserError), storage.owned(folder, LEAVING):
+            pass  # a job of this run that was cancelled may still be saving
         outcome, remark, number = _run(spec, order)
         if outcome == "stopped" and (number == signal.SIGUSR2 or _only_asked(name)):
             try:

@@ -6,11 +6,12 @@ import os
 import re
 import shutil
 import signal
+import threading
 from pathlib import Path
 
 import pytest
 
-from sdgbench import record, registry
+from sdgbench import record, registry, storage
 from sdgbench.launch import queue, slurm
 from sdgbench.launch.job import Job, Unfinished
 
@@ -370,6 +371,14 @@ def test_a_job_marks_its_run_when_nobody_did_and_leaves_anothers_mark(job):
     queue.mark(folder, "5")
     assert run() == "done"
     assert queue.job_of(folder) == "5"
+
+
+def test_a_job_waits_for_the_one_before_to_leave(job):
+    run, folder = job
+    ending = storage.owned(folder)
+    ending.__enter__()
+    threading.Timer(0.5, ending.__exit__, (None, None, None)).start()
+    assert run() == "done"
 
 
 def test_what_submitit_queues_again_is_the_same_job(job):
