@@ -359,14 +359,22 @@ def test_a_job_that_timed_out_too_often_is_no_longer_queued(job, requeued, monke
 
 def test_what_a_node_refuses_is_written_down(job):
     run, folder = job
-    run.order["device"] = "cuda:7"
+    run.order["device"] = "cuda:999"
     with pytest.raises(Unfinished):
         run()
-    assert "cuda" in json.loads((folder / "failed.json").read_text())["message"]
+    assert "CUDA" in json.loads((folder / "failed.json").read_text())["message"].upper()
     assert not (folder / "queued.json").exists()
 
 
-def test_a_job_marks_its_run_when_nobody_did_and_leaves_anothers_mark(job):
+def test_a_job_marks_its_run_when_nobody_did(job, monkeypatch):
+    run, folder = job
+    (folder / "queued.json").unlink()
+    monkeypatch.setenv("SEND", str(int(signal.SIGTERM)))
+    assert run() == "stopped"
+    assert queue.job_of(folder) == "7_2"
+
+
+def test_a_job_leaves_anothers_mark_alone(job):
     run, folder = job
     queue.mark(folder, "5")
     assert run() == "done"
