@@ -107,8 +107,9 @@ def add_plugin(file: Path) -> None:
 
 
 def plugins() -> list[Path]:
-    """The plugin files that were added."""
-    return list(_plugins)
+    """All plugin files: those added, then those of the environment."""
+    from_environment = [Path(p) for p in os.environ.get(PLUGIN_VARIABLE, "").split(os.pathsep) if p]
+    return [*_plugins, *(path.expanduser().resolve() for path in from_environment)]
 
 
 def get(kind: Kind, name: str) -> Entry:
@@ -143,8 +144,7 @@ def _discover(kind: Kind) -> Iterator[Entry]:
                 yield from _scan(kind, file, f"{_FOLDERS[kind]}.{file.stem}", "built-in")
     for point in importlib.metadata.entry_points(group=_FOLDERS[kind]):
         yield from _scan_entry_point(kind, point)
-    from_environment = [Path(p) for p in os.environ.get(PLUGIN_VARIABLE, "").split(os.pathsep) if p]
-    for file in [*_plugins, *(path.expanduser().resolve() for path in from_environment)]:
+    for file in plugins():
         tag = hashlib.sha256(str(file).encode()).hexdigest()[:8]
         yield from _scan(kind, file, f"sdgbench_plugin_{file.stem}_{tag}", f"plugin {file.name}")
 

@@ -26,10 +26,15 @@ from sdgbench.train import Position, Trainer, phase_key
 
 
 class StopSignal:
-    """Ctrl-C and SIGTERM ask for a stop at the next step; a second Ctrl-C stops at once."""
+    """Ctrl-C and SIGTERM ask for a stop at the next step; a second Ctrl-C stops at once.
 
-    def __init__(self) -> None:
+    ``also`` names more signals that ask for it; ``number`` is the one that came last.
+    """
+
+    def __init__(self, *also: signal.Signals) -> None:
         self.asked = False
+        self.number: int | None = None
+        self._numbers = (signal.SIGINT, signal.SIGTERM, *also)
         self._before: dict[int, Any] = {}
 
     def __call__(self) -> bool:
@@ -37,7 +42,7 @@ class StopSignal:
         return self.asked
 
     def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in self._numbers:
             with suppress(ValueError):  # not in the main thread: the caller owns the signals
                 self._before[number] = signal.signal(number, self._handle)
         return self
@@ -49,7 +54,7 @@ class StopSignal:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.asked and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.asked = True
+        self.asked, self.number = True, number
         print("\nStopping after this step and saving; Ctrl-C again to stop at once.",
               file=sys.stderr)  # fmt: skip
 

@@ -12,6 +12,7 @@ from sdgbench.errors import Interrupted, UserError
 VERBS = {
     "run": "Train and evaluate methods on datasets.",
     "status": "Tell how far all runs are.",
+    "cancel": "Take runs back from Slurm.",
     "compare": "Show the results of finished runs as tables.",
     "report": "Write the results as one HTML page.",
     "plot": "Draw the figures as files.",

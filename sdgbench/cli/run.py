@@ -6,6 +6,8 @@ import click
 
 from sdgbench.cli import options
 
+LAUNCHERS = ("local", "slurm")
+
 
 @click.command(
     "run",
@@ -15,6 +17,7 @@ Examples:
   sdgbench run --method erm --dataset digits-mini,streets-mini --preset smoke
   sdgbench run --method erm --dataset digits-mini --grid recipe.lr=1e-4,1e-3
   sdgbench run --method erm,mada --dataset digits-mini --seeds 0-9 --jobs auto
+  sdgbench run ... --launcher slurm --slurm partition=gpu --slurm gpus=1
 The same command again runs only what is missing.""",
 )
 @click.option("--method", required=True, metavar="NAMES",
@@ -45,21 +48,35 @@ The same command again runs only what is missing.""",
               type=click.FloatRange(min=0), help="Save the state of a run this often.")  # fmt: skip
 @click.option("--retry", is_flag=True, help="Run failed runs again.")
 @click.option("--redo", is_flag=True, help="Delete and run again what is finished, too.")
+@click.option("--launcher", default="local", show_default=True, metavar="NAME",
+              shell_complete=lambda ctx, param, text: [
+                  name for name in LAUNCHERS if name.startswith(text)],
+              help="local: on this machine. slurm: as an array job of a cluster.")  # fmt: skip
+@click.option("--slurm", "slurm", multiple=True, metavar="KEY=VALUE",
+              help="What a job asks for, such as partition, time, gpus, cpus, memory; also "
+                   "[slurm] in sdgbench.toml.")  # fmt: skip
+@click.option("--wait", is_flag=True, help="With slurm: wait for the runs and summarise them.")
 @options.runs
 @options.data
 @options.plugins
 def command(
     method: str, dataset: str, seeds: str, preset: str, sets: tuple[str, ...],
     grid: tuple[str, ...], targets: str, device: str, jobs: str, checkpoint_minutes: float,
-    retry: bool, redo: bool, runs: Path, data: Path,
+    retry: bool, redo: bool, launcher: str, slurm: tuple[str, ...], wait: bool, runs: Path,
+    data: Path,
 ) -> int:  # fmt: skip
     """Train methods on a dataset's source and test them on its unseen domains.
 
     Writes one record per run under the runs folder. Finished runs are skipped, interrupted ones
     go on where they stood, failed ones are shown and run again with --retry.
     """
+    from sdgbench.errors import UserError, unknown
     from sdgbench.registry import get
 
+    if launcher not in LAUNCHERS:
+        raise unknown("launcher", launcher, LAUNCHERS)
+    if launcher != "slurm" and (slurm or wait):
+        raise UserError("--slurm and --wait need --launcher slurm.")
     methods = options.names(method, "--method")
     datasets = options.names(dataset, "--dataset")
     for name in methods:  # refuse typos before torch has loaded
@@ -73,6 +90,10 @@ def command(
         (key, [part.strip() for part in values.split(",") if part.strip()])
         for key, values in (options.assignment(text, "--grid") for text in grid)
     ]
+    if launcher == "slurm":
+        from sdgbench.launch.resources import resources
+
+        asked = resources(options.assignment(text, "--slurm") for text in slurm)
     from sdgbench.launch.here import run_here
     from sdgbench.launch.one import Order
     from sdgbench.spec import matrix
@@ -80,6 +101,10 @@ def command(
     only = options.names(targets, "--targets") if targets else []
     specs = matrix(methods, datasets, seed_list, preset, assignments, axes, only)
     order = Order(runs, data, device, 60 * checkpoint_minutes, retry, redo)
+    if launcher == "slurm":
+        from sdgbench.launch.slurm import run_on_slurm
+
+        return run_on_slurm(specs, order, asked, wait)
     if processes == 1:
         return run_here(specs, order)
     from sdgbench.launch.processes import run_in_processes
