@@ -291,10 +291,10 @@ def _source_hashes(ground: Ground) -> list[str]:
     ]
 
 
-def shorten(names: Sequence[str]) -> str:
+def shorten(names: Sequence[str], most: int = MOST_NAMES) -> str:
     """Some names, and how many more there are."""
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(map(str, names[:MOST_NAMES])) + more
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
 
 
 def _notes_on_data(board: Board, rows: Sequence[Row]) -> list[str]:

@@ -212,7 +212,9 @@ def _classes(board: Board, choice: str, baseline: str, reference: Row | None) ->
     yield _ranked(board, choice)
 
 
-def _number(source: str, *keys: str) -> Callable[[Run], float | None]:
+def number(source: str, *keys: str) -> Callable[[Run], float | None]:
+    """Read a number of a run's efficiency or cost; None: the record does not tell it."""
+
     def read(run: Run) -> float | None:
         found = getattr(run, source)
         for key in keys:
@@ -236,7 +238,7 @@ def _efficiency(
         ("b64_p95_ms", ("latency", "batch_64", "p95_ms"), 1, 1, "95th percentile"),
         ("peak_MB", ("peak_memory_bytes",), 1e-6, 0, "peak memory (CPU: of the whole process)"),
     ):
-        yield Measure(Column(name, definition), _number("efficiency", *keys), scale, digits)
+        yield Measure(Column(name, definition), number("efficiency", *keys), scale, digits)
 
 
 def _cost(board: Board, choice: str, baseline: str, reference: Row | None) -> Iterator[Measure]:
@@ -247,14 +249,14 @@ def _cost(board: Board, choice: str, baseline: str, reference: Row | None) -> It
         known = found.values() if isinstance(found, dict) else ()
         return math.fsum(v for v in known if isinstance(v, (int, float))) if known else None
 
-    yield Measure(Column("train_s", "seconds of training"), _number("cost", "train_seconds"), 1)
+    yield Measure(Column("train_s", "seconds of training"), number("cost", "train_seconds"), 1)
     yield Measure(Column("other_s", "seconds of validation, evaluation, checkpoints"), others, 1)
     for name, definition in (
         ("images_forward", "images that went forward in training"),
         ("images_with_gradient", "those of them with gradient"),
         ("starts", "how often the run was started or resumed"),
     ):
-        yield Measure(Column(name, definition), _number("cost", name), 1, 0)
+        yield Measure(Column(name, definition), number("cost", name), 1, 0)
 
 
 View = Callable[[Board, str, str, Row | None], Iterator[Measure]]
