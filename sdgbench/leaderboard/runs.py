@@ -19,6 +19,7 @@ from sdgbench.leaderboard.reading import Reader
 from sdgbench.record import Record
 
 CHOICES = ("last", "val")
+MACHINE = {"hardware": "{}", "device": "{}", "threads": "threads: {}", "precision": "{}"}
 ABSENT = math.nan  # a class that does not occur has no score
 PER_CLASS = {"accuracy": "class_accuracy", "mIoU": "iou"}  # what a metric is called for each class
 
@@ -163,7 +164,9 @@ def _as_run(
         efficiency=efficiency,
         cost=cost,
         flags=flags,
-        machine=", ".join(str(machine[key]) for key in ("hardware", "device") if machine.get(key)),
+        machine=", ".join(
+            text.format(machine[key]) for key, text in MACHINE.items() if machine.get(key)
+        ),
         method_file=str((record.get("code") or {}).get("method_file_sha256", "")),
         classes=classes,
         place=place,

@@ -141,11 +141,10 @@ def heatmap(canvas: Canvas) -> Figure | None:
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     if len(names) * 0.28 < canvas.width - 1:  # else the numbers would run into each other
-        middle = (min(map(min, values)) + max(map(max, values))) / 2
         for line, row in enumerate(values):
             for column, value in enumerate(row):
                 axes.text(column, line, f"{value:.1f}", ha="center", va="center", fontsize=6,
-                          color="white" if value < middle else "black")  # fmt: skip
+                          color=palette.text_on(image.cmap(image.norm(value))))  # fmt: skip
     figure.colorbar(image, ax=axes, label=canvas.score, pad=0.02)
     if places:
         axes.set_title(f"severity {panels[0].levels[-1]}")
