@@ -1,5 +1,6 @@
 """The committed tables are those that the committed records give."""
 
+import html
 import json
 import re
 from pathlib import Path
@@ -35,3 +36,13 @@ def test_the_efficiency_table_names_the_machine():
     table = (ROOT / "efficiency.md").read_text()
     for record in records:
         assert record["machine"]["hardware"] in table.replace("\\", "")
+
+
+def test_the_picture_shows_the_table():
+    lines = (ROOT / "results.md").read_text().splitlines()
+    heads, _, *rows = [line.strip("|").split("|") for line in lines if line.startswith("|")]
+    place = [head.strip() for head in heads].index("average")
+    picture = html.unescape((ROOT.parent / "docs" / "compare.svg").read_text())
+    shown = picture.replace("\u00a0", " ")
+    for row in rows:
+        assert re.sub(r"</?u>|\*", "", row[place]).strip() in shown, "run: make leaderboards"

@@ -180,7 +180,7 @@ def test_a_hidden_baseline_still_counts():
     assert [line.method for line in table.lines] == ["up"]
     assert table.lines[0].cells["gain_vs_erm"].mean == pytest.approx(10.0)
     hidden = [*seeds("up", 0.6), toy("other", flags={"reduced_parameters": {"K": [1, 3]}})]
-    assert "other: K=1 at this preset, published 3" in only(hidden).table().notes
+    assert "other at this preset: K=1 (published: 3)" in only(hidden).table().notes
     assert not any("K=1" in note for note in only(hidden).table(methods=["up"]).notes)
 
 
@@ -331,7 +331,7 @@ def test_reductions_flags_and_data_are_said_in_every_format():
     record["missing_domains"] = second["missing_domains"] = ["c"]
     table = only([record, second]).table()
     for note in (
-        "m: wae_epochs=5 at this preset, published 20", "m: corruption_overlap",
+        "m at this preset: wae_epochs=5 (published: 20)", "m: corruption_overlap",
         "unverified data: one, a, b, c, d and 2 more", "incomplete source: 2 of 5 batches",
         "m: starts from pretrained weights", "m: its file changed between runs (2 versions)",
         "no data for: c", "regenerated: x", "frost overlays: released",
@@ -339,7 +339,7 @@ def test_reductions_flags_and_data_are_said_in_every_format():
         assert note in table.notes
     for style in leaderboard.FORMATS:
         text = leaderboard.render([table], style).replace("\\_", "_")
-        assert "wae_epochs=5 at this preset, published 20" in text, style
+        assert "at this preset: wae_epochs=5 (published: 20)" in text, style
         assert "600 steps instead of 10,000" in text, style
         if style not in ("csv", "json"):
             assert "reduced scale" in text.lower()

@@ -317,10 +317,12 @@ def _notes_on_data(board: Board, rows: Sequence[Row]) -> list[str]:
 def _notes_on_rows(board: Board, rows: Sequence[Row]) -> list[str]:
     found = []
     for row in rows:
-        for name, (used, published) in row.reductions.items():
-            found.append(
-                f"{row.name}: {name}={show(used)} at this preset, published {show(published)}"
-            )
+        reduced = [
+            f"{name}={show(used)} (published: {show(published)})"
+            for name, (used, published) in row.reductions.items()
+        ]
+        if reduced:
+            found.append(f"{row.name} at this preset: {', '.join(reduced)}")
         flags = {
             flag for run in row.runs.values() for flag, value in run.flags.items() if value is True
         }
