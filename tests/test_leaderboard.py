@@ -595,6 +595,7 @@ def test_the_fast_way_reads_what_json_reads(indent, dataset, tmp_path):
         record["domains"]["{\n    }"] = {"tags": {'"val": {\n': "\n  },"}, "sha256": "", "count": 1}
         path.write_text(json.dumps(record, indent=indent))
         found = reader(path)
+        assert (found["results"]["val"] is None) == (indent == 2)  # else nothing was saved
         found["results"]["val"] = record["results"]["val"]
         assert found == record
         assert Reader()(path) == record
@@ -606,6 +607,12 @@ def test_the_fast_way_reads_what_json_reads(indent, dataset, tmp_path):
     record["domains"], record["results"]["val"] = {}, {}
     path.write_text(json.dumps(record, indent=indent))
     assert reader(path) == record
+    del record["results"]["val"]  # the source has one, too, and may stand before the domains
+    moved = {**record, "domains": record.pop("domains"), "missing_domains": []}
+    moved = {"schema": 1, "id": "x", "results": moved["results"], "source": moved["source"], **{
+        key: moved[key] for key in ("spec", "domains", "missing_domains")}}  # fmt: skip
+    path.write_text(json.dumps(moved, indent=indent))
+    assert reader(path) == moved
 
 
 def test_folders_merge_and_empty_ones_are_named(tmp_path):
