@@ -45,6 +45,8 @@ test: lint ## Check style and types, run all tests
 
 leaderboards: $(READY) ## Make the committed tables from the committed records
 	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --output leaderboards/results.md
+	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --view efficiency --output leaderboards/efficiency.md
+	@$(PY) docs/pictures.py compare
 
 bench: $(READY) ## Measure the harness against bare code
 	@$(PY) -m pytest tests/benchmarks -o addopts="--import-mode=importlib" -q -s --benchmark-only --benchmark-columns=median $(ARGS)

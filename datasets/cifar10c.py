@@ -49,6 +49,9 @@ FROST = tuple(
         ("frost5.jpg", "5fc6a19df4a429ba68abdcc8f8a4278d4c9f81c9ccafd2c92ab0c8cf8992ebd2"),
     )
 )
+CLASSES = (
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+)  # fmt: skip
 BATCHES = {  # file: its md5, and the hash of its content where it is known
     "data_batch_1": ("c99cafc152244af753f735de768cd75f",
                      "6361d09348ff9501f65987ea2f30a43190f5e93a6f068fb910aac8511c555d42"),
@@ -100,7 +103,7 @@ class Cifar10C(CorruptedTargets, RealDataset):
     clean test images are no choice for that, since the targets are made from them.
     """
 
-    task = Classification(classes=10)
+    task = Classification(classes=10, names=CLASSES)
     twin = "shapes10c"
     parts = (*(_batch(name) for name in BATCHES), *(_corruption(name) for name in ALL_19))
 

@@ -91,7 +91,7 @@ class Digits(RealDataset):
     set. MNIST and USPS are enlarged by Lanczos.
     """
 
-    task = Classification(classes=10)
+    task = Classification(classes=10, names=tuple("0123456789"))
     twin = "digits-mini"
     parts = (
         _mnist("train", "train", 60_000,

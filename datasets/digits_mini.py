@@ -28,7 +28,7 @@ class DigitsMini(EmbeddedDataset):
     those data sets.
     """
 
-    task = Classification(classes=10)
+    task = Classification(classes=10, names=tuple("0123456789"))
     family = "digits"
 
     @classmethod

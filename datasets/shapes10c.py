@@ -26,7 +26,7 @@ class Shapes10C(CorruptedTargets, EmbeddedDataset):
     frost overlays; the objects are not those of CIFAR-10.
     """
 
-    task = Classification(classes=10)
+    task = Classification(classes=10, names=shapes.CLASSES)
     family = "cifar10c"
 
     @classmethod

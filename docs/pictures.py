@@ -1,4 +1,4 @@
-"""Draws the pictures of the README from the program itself: ``python docs/pictures.py [RUNS]``."""
+"""Draws the README's pictures from the program itself: ``python docs/pictures.py [NAME ...]``."""
 
 import itertools
 import os
@@ -26,17 +26,20 @@ from sdgbench.train import Trainer
 HERE = Path(__file__).parent
 
 
-def terminal(name: str, *commands: list[str]) -> None:
-    """What the commands print in a terminal of 100 columns, as an SVG without outside fonts."""
+def compare() -> None:
+    """What ``sdgbench compare`` prints in a terminal of 100 columns, without outside fonts."""
     console = Console(record=True, width=100, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
     environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": "100", "TERM": "xterm-256color"}
-    for command in commands:
-        console.print(Text.assemble(("$ ", "green"), (" ".join(command), "bold")))
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-        console.print(Text.from_ansi(done.stdout))
+    arguments = ["sdgbench", "compare", "--runs", "leaderboards/records"]
+    console.print(Text.assemble(("$ ", "green"), (" ".join(arguments), "bold")))
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments], capture_output=True, text=True, env=environment,
+        check=True, cwd=HERE.parent,
+    )  # fmt: skip
+    console.print(Text.from_ansi(done.stdout))
     template = re.sub(r"@font-face \{\{.*?\}\}", "", _export_format.CONSOLE_SVG_FORMAT, flags=re.S)
     template = template.replace("Fira Code, monospace", "monospace")
-    console.save_svg(str(HERE / name), title="sdgbench", code_format=template)
+    console.save_svg(str(HERE / "compare.svg"), title="sdgbench", code_format=template)
 
 
 def dataset(name: str, preset: str = "paper"):
@@ -118,9 +121,6 @@ def corruptions() -> None:
 
 
 if __name__ == "__main__":
-    runs = sys.argv[1] if len(sys.argv) > 1 else "runs"
-    digits()
-    augmented()
-    streets()
-    corruptions()
-    terminal("compare.svg", ["sdgbench", "compare", *(["--runs", runs] if runs != "runs" else [])])
+    pictures = {draw.__name__: draw for draw in (digits, augmented, streets, corruptions, compare)}
+    for name in sys.argv[1:] or pictures:
+        pictures[name]()

@@ -37,6 +37,12 @@ def accuracy(confusion: np.ndarray) -> float:
     return float(np.trace(confusion) / confusion.sum())
 
 
+def accuracy_per_class(confusion: np.ndarray) -> np.ndarray:
+    """Share of right decisions on each class's own images; NaN for a class that does not occur."""
+    own = confusion.sum(1)
+    return np.divide(np.diag(confusion), own, out=np.full(len(own), np.nan), where=own > 0)
+
+
 def iou_per_class(confusion: np.ndarray) -> np.ndarray:
     """Intersection over union; NaN for a class that neither occurs nor is predicted."""
     hits = np.diag(confusion).astype(float)

@@ -2,8 +2,8 @@
 
 Each file of ``leaderboards/published`` begins with ``# key: value`` lines: kind ("paper": the
 protocol of this benchmark; "later": other protocols; "context": other questions), dataset, metric,
-reference, protocol. Averages are computed from the cells; a row whose printed average does not
-follow from them is annotated.
+reference, protocol, and the dataset's options that the protocol leaves open. Averages are computed
+from the cells; a row whose printed average does not follow from them is annotated.
 """
 
 import csv
@@ -31,6 +31,7 @@ class PublishedRow:
     cells: Mapping[str, float]
     printed: Mapping[str, float] = field(default_factory=dict)  # average, mce, rmce, std_...
     source: str = ""  # the source domain, or for later methods the short name of the reference
+    samples: str = ""  # of the target per class, where the method was given any: a number or "all"
     tag: str = ""
     venue: str = ""
     note: str = ""
@@ -70,6 +71,7 @@ class PublishedTable:
     domain: str = "{}"  # how a cell's name becomes a domain's
     cells: str = "domains"  # or "averages", "categories"
     digits: int = 2
+    leaves_open: tuple[str, ...] = ()  # options of the dataset that may be as they like
 
     def row(self, method: str) -> PublishedRow | None:
         """Find a method's row."""
@@ -113,6 +115,16 @@ def tables_for(dataset: str, source: str) -> list[PublishedTable]:
     return [table for table in found if table and table.kind != "context"]
 
 
+def table(name: str) -> PublishedTable:
+    """One table by its name."""
+    return next(found for found in tables() if found.name == name)
+
+
+def few_shot() -> tuple[PublishedRow, ...]:
+    """Adaptation with few images of the target: cells are named as in ``usps_to_mnist``."""
+    return table("few_shot").rows
+
+
 def read(path: Path) -> PublishedTable:
     """Read one file; one that cannot be read is named."""
     try:
@@ -152,6 +164,7 @@ def _read(path: Path) -> PublishedTable:
         metric=about["metric"], protocol=about["protocol"], references=references,
         columns=columns, rows=rows, source_domain=about.get("source domain", ""),
         domain=about.get("domain", "{}"), cells=about.get("cells", "domains"), digits=digits,
+        leaves_open=tuple(filter(None, map(str.strip, about.get("leaves open", "").split(",")))),
     )  # fmt: skip
 
 
@@ -176,6 +189,7 @@ def _row(
         cells=cells,
         printed={name: float(values[name]) for name in others if values[name]},
         source=source,
+        samples=values.get("target_samples_per_class", ""),
         tag=tag,
         venue=values.get("venue", ""),
         note=values.get("note", ""),

@@ -38,7 +38,7 @@ def read(path: Path) -> Record:
     return check(storage.read_json(path), path)
 
 
-def check(record: Any, path: Path) -> Record:
+def check(record: Any, path: Path | str) -> Record:
     """Refuse what is not a record, or not whole."""
     if not isinstance(record, dict) or not isinstance(record.get("schema"), int):
         raise UserError(f"{path} is not a record of sdgbench. Move it out of the runs folder.")

@@ -112,7 +112,7 @@ def execute(
             "started": started,
             "finished": record.now(),
             "metric": dataset.task.metric,
-            "classes": list(getattr(dataset.task, "names", ())),
+            "classes": list(dataset.task.class_names),
             "results": _summarise(evaluation, dataset, position, trainer.train_total),
             "domains": evaluation.domains,
             "missing_domains": evaluation.missing,
@@ -181,6 +181,7 @@ def _flags(spec: RunSpec, method: Method) -> dict[str, Any]:
     return {
         "reduced_scale": spec.recipe["reduced"] or None,
         "recipe_changed": list(spec.recipe_changes),
+        "params_changed": spec.changed_parameters(),
         "reduced_parameters": spec.reduced_parameters(),
         "pretrained": spec.recipe["pretrained"],
         **dict.fromkeys(sorted(method.flags), True),

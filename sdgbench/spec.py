@@ -66,6 +66,11 @@ class RunSpec:
         recipe: Recipe = _revive(Recipe, self.recipe)
         return recipe
 
+    def changed_parameters(self) -> list[str]:
+        """Parameters that were set away from what the method has for the dataset and preset."""
+        usual = _defaults(self.method_class, self.dataset_class, self.preset)
+        return [key for key, value in self.params.items() if value != usual[key]]
+
     def reduced_parameters(self) -> dict[str, list[Any]]:
         """Parameters that the preset makes cheaper: what ran, and what is published."""
         published = _defaults(self.method_class, self.dataset_class, "paper")
@@ -141,7 +146,7 @@ def _defaults(method: type[Method], dataset: type[Dataset], preset: str) -> dict
     family = dataset.family or dataset.name
     for key in (family, dataset.name, f"{family}/{preset}", f"{dataset.name}/{preset}"):
         values.update(method.per_dataset.get(key, {}))
-    return values
+    return settings.as_plain(_revive(method.Params, values))
 
 
 def check_keys(keys: Iterable[str], methods: Sequence[str], datasets: Sequence[str]) -> None:

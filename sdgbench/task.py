@@ -19,8 +19,18 @@ class Task:
     """A dense or a plain classification into ``classes``; logits have the classes in dim 1."""
 
     classes: int
+    names: tuple[str, ...] = ()  # of the classes; empty: they have none but their numbers
     metric: ClassVar[str]
     kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if self.names and len(self.names) != self.classes:
+            raise ValueError(f"{len(self.names)} names for {self.classes} classes")
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """What each class is called, by number where nobody named it."""
+        return self.names or tuple(f"class {number}" for number in range(self.classes))
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Mean cross-entropy over everything that has a label (images or pixels)."""
@@ -47,11 +57,12 @@ class Classification(Task):
     kind: ClassVar[str] = "classification"
 
     def score(self, confusion: np.ndarray) -> dict[str, object]:
-        """Accuracy, with the counts it comes from."""
+        """Accuracy, with the counts it comes from, and that of each class."""
         return {
             "accuracy": metrics.accuracy(confusion),
             "correct": int(np.trace(confusion)),
             "count": int(confusion.sum()),
+            "class_accuracy": _with_gaps(metrics.accuracy_per_class(confusion)),
         }
 
 
@@ -59,7 +70,6 @@ class Classification(Task):
 class Segmentation(Task):
     """One label per pixel. Class names stand beside each IoU; void is class ``void``."""
 
-    names: tuple[str, ...] = ()
     void: int | None = 0
     metric: ClassVar[str] = "mIoU"
     kind: ClassVar[str] = "segmentation"
@@ -71,5 +81,10 @@ class Segmentation(Task):
             "mIoU": metrics.mean_iou(iou),
             "mIoU_without_void": metrics.mean_iou(iou, leave_out=self.void),
             "pixel_accuracy": metrics.accuracy(confusion),
-            "iou": [None if np.isnan(value) else float(value) for value in iou],
+            "iou": _with_gaps(iou),
         }
+
+
+def _with_gaps(values: np.ndarray) -> list[float | None]:
+    """Numbers as JSON takes them; None where there is none."""
+    return [None if np.isnan(value) else float(value) for value in values]

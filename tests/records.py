@@ -70,7 +70,10 @@ def _score(dataset: str, method: str, seed: int, domain: str, tags: Mapping[str,
 
 def _result(metric: str, score: float, *names: object) -> dict[str, Any]:
     if metric == "accuracy":
-        return {"accuracy": round(score, 4), "correct": round(10000 * score), "count": 10000}
+        spread = _draw("classes", *names).uniform(0, min(score, 1 - score))
+        per_class = [round(score + spread * (number - 4.5) / 4.5, 4) for number in range(10)]
+        return {"accuracy": round(score, 4), "correct": round(10000 * score), "count": 10000,
+                "class_accuracy": per_class}  # fmt: skip
     draw = _draw("iou", *names)
     iou: list[float | None] = [round(score * draw.uniform(0.5, 1.5) % 1, 6) for _ in CLASSES]
     iou[draw.randrange(len(iou))] = None
@@ -140,7 +143,7 @@ def make(
         "started": "2026-11-16T08:40:38+00:00",
         "finished": "2026-11-16T08:41:02+00:00",
         "metric": metric,
-        **({"classes": list(CLASSES)} if metric == "mIoU" else {}),
+        "classes": list(CLASSES if metric == "mIoU" else "0123456789"),
         "results": {"last": last, "val": {**copy.deepcopy(last), "step": last["step"] // 2}},
         "domains": {
             name: {"tags": tags.get(name, {}), "count": 10000, "sha256": _hash(dataset, name)}
@@ -163,7 +166,7 @@ def make(
             "images_forward": images, "images_with_gradient": images, "starts": 1,
         },
         "flags": {"reduced_scale": RECIPES[preset]["reduced"] or None, "recipe_changed": [],
-                  "pretrained": False, **(flags or {})},
+                  "params_changed": [], "pretrained": False, **(flags or {})},
         "code": {"version": "0.1.0", "commit": "0" * 40, "dirty": False,
                  "method_file_sha256": _hash("method", method),
                  "dataset_file_sha256": _hash("dataset", dataset)},

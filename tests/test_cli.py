@@ -39,6 +39,9 @@ def test_a_record_holds_everything_that_produced_it(cli, tmp_path):
     assert record["spec"]["recipe"]["lr"] == 0.002
     assert record["spec"]["recipe_changes"] == ["lr"]
     assert record["flags"]["recipe_changed"] == ["lr"]
+    assert record["flags"]["params_changed"] == []
+    assert record["classes"] == list("0123456789")
+    assert len(record["results"]["last"]["per_domain"]["scan"]["class_accuracy"]) == 10
     assert record["flags"]["reduced_scale"].startswith("ConvNet of an eighth")
     assert record["flags"]["pretrained"] is False
     assert record["code"]["version"]

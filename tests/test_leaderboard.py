@@ -87,7 +87,7 @@ def test_the_best_average_comes_first_and_any_column_can():
     with pytest.raises(UserError, match='Did you mean "domains"'):
         board.table("domain")
     with pytest.raises(
-        UserError, match="toy has no view severity. It has: domains, efficiency, cost"
+        UserError, match="toy has no view severity. It has: domains, classes, efficiency, cost"
     ):
         board.table("severity")
 
@@ -180,7 +180,7 @@ def test_a_hidden_baseline_still_counts():
     assert [line.method for line in table.lines] == ["up"]
     assert table.lines[0].cells["gain_vs_erm"].mean == pytest.approx(10.0)
     hidden = [*seeds("up", 0.6), toy("other", flags={"reduced_parameters": {"K": [1, 3]}})]
-    assert "other: K=1 at this preset, published 3" in only(hidden).table().notes
+    assert "other at this preset: K=1 (published: 3)" in only(hidden).table().notes
     assert not any("K=1" in note for note in only(hidden).table(methods=["up"]).notes)
 
 
@@ -289,6 +289,25 @@ def test_variants_of_a_method_are_rows_that_say_how_they_differ():
     assert "gain_vs_m (K=1)" in only(found).table(baseline="m (K=1)").lines[0].cells
 
 
+def test_changed_parameters_are_said_where_they_were_changed():
+    def variant(changed, **params):
+        return toy("m", params={"K": 3, "beta": 2, **params}, flags={"params_changed": changed})
+
+    def names(*found):
+        return {row.name for row in only(found).rows}
+
+    assert names(variant(["beta"], beta=10)) == {"m (beta=10)"}
+    both = only([variant([]), variant(["beta"], beta=10)])
+    assert {row.name for row in both.rows} == {"m", "m (beta=10)"}
+    assert both.row("m").changed == {}  # so a baseline needs no more than its name
+    # The defaults themselves may change from one version to the next.
+    assert names(variant([]), variant([], K=6)) == {"m (K=3)", "m (K=6)"}
+    untold = variant([], beta=7)
+    del untold["flags"]["params_changed"]
+    assert names(variant(["beta"], beta=10), untold) == {"m (beta=10)", "m (beta=7)"}
+    assert only([untold]).rows[0].changed is None
+
+
 def test_the_same_run_twice_counts_once_and_is_named():
     table = only([toy(), toy(), toy(scores=(0.9, 0.9))]).table()
     assert table.lines[0].n == 1
@@ -312,7 +331,7 @@ def test_reductions_flags_and_data_are_said_in_every_format():
     record["missing_domains"] = second["missing_domains"] = ["c"]
     table = only([record, second]).table()
     for note in (
-        "m: wae_epochs=5 at this preset, published 20", "m: corruption_overlap",
+        "m at this preset: wae_epochs=5 (published: 20)", "m: corruption_overlap",
         "unverified data: one, a, b, c, d and 2 more", "incomplete source: 2 of 5 batches",
         "m: starts from pretrained weights", "m: its file changed between runs (2 versions)",
         "no data for: c", "regenerated: x", "frost overlays: released",
@@ -320,7 +339,7 @@ def test_reductions_flags_and_data_are_said_in_every_format():
         assert note in table.notes
     for style in leaderboard.FORMATS:
         text = leaderboard.render([table], style).replace("\\_", "_")
-        assert "wae_epochs=5 at this preset, published 20" in text, style
+        assert "at this preset: wae_epochs=5 (published: 20)" in text, style
         assert "600 steps instead of 10,000" in text, style
         if style not in ("csv", "json"):
             assert "reduced scale" in text.lower()
@@ -464,11 +483,39 @@ def test_iou_per_class_leaves_out_domains_without_the_class():
     assert "class 0" in only([record]).table("classes").lines[0].cells
 
 
+def test_accuracy_per_class_is_a_mean_over_domains_with_their_names():
+    record = toy()
+    first, second = record["results"]["last"]["per_domain"].values()
+    first["class_accuracy"] = [0.5, 0.1, *[0.0] * 8]
+    second["class_accuracy"] = [0.7, None, *[1.0] * 8]
+    table = only([record]).table("classes")
+    cells = table.lines[0].cells
+    assert cells["0"].mean == pytest.approx(60.0)
+    assert cells["1"].mean == pytest.approx(10.0)  # the second domain has none of them
+    assert cells["9"].mean == pytest.approx(50.0)
+    assert "accuracy per class" in table.title
+    assert "share of its images that are decided right" in table.legend
+
+
+def test_records_without_scores_of_classes_are_named_beside_those_with_them():
+    old = toy("old")
+    for result in old["results"]["last"]["per_domain"].values():
+        del result["class_accuracy"]
+    old["classes"] = []
+    for found in ([old, toy("new")], [toy("new"), old]):
+        table = only(found).table("classes")
+        cells = {line.method: line.cells for line in table.lines}
+        assert cells["old"]["3"].mean is None
+        assert cells["new"]["3"].mean is not None
+        assert "records of an earlier version tell no scores of classes: old" in table.notes
+    assert "classes" not in only([old]).views()
+
+
 def test_efficiency_and_cost_stand_beside_the_average():
     found = [records.make("erm", seed) for seed in range(2)]
     found[1]["machine"]["hardware"] = "Another"
     board = only(found)
-    assert board.views() == ["domains", "efficiency", "cost"]
+    assert board.views() == ["domains", "classes", "efficiency", "cost"]
     table = board.table("efficiency")
     cells = {name: str(cell) for name, cell in table.lines[0].cells.items()}
     assert cells["params_M"] == "1.14"  # the same for all seeds: no interval
@@ -548,12 +595,24 @@ def test_the_fast_way_reads_what_json_reads(indent, dataset, tmp_path):
         record["domains"]["{\n    }"] = {"tags": {'"val": {\n': "\n  },"}, "sha256": "", "count": 1}
         path.write_text(json.dumps(record, indent=indent))
         found = reader(path)
+        assert (found["results"]["val"] is None) == (indent == 2)  # else nothing was saved
         found["results"]["val"] = record["results"]["val"]
         assert found == record
         assert Reader()(path) == record
+        short = Reader(classes=False)(path)
+        for name, result in short["results"]["last"]["per_domain"].items():
+            full = record["results"]["last"]["per_domain"][name]
+            left_out = {"class_accuracy": []} if indent == 2 and dataset != "synthia" else {}
+            assert result == {**full, **left_out}
     record["domains"], record["results"]["val"] = {}, {}
     path.write_text(json.dumps(record, indent=indent))
     assert reader(path) == record
+    del record["results"]["val"]  # the source has one, too, and may stand before the domains
+    moved = {**record, "domains": record.pop("domains"), "missing_domains": []}
+    moved = {"schema": 1, "id": "x", "results": moved["results"], "source": moved["source"], **{
+        key: moved[key] for key in ("spec", "domains", "missing_domains")}}  # fmt: skip
+    path.write_text(json.dumps(moved, indent=indent))
+    assert reader(path) == moved
 
 
 def test_folders_merge_and_empty_ones_are_named(tmp_path):

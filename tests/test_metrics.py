@@ -4,7 +4,7 @@ import pytest
 import segmentation_models_pytorch as smp
 import torch
 from conftest import ROOT
-from sklearn.metrics import accuracy_score, confusion_matrix, jaccard_score
+from sklearn.metrics import accuracy_score, confusion_matrix, jaccard_score, recall_score
 
 from sdgbench import metrics
 from sdgbench.errors import UserError
@@ -63,9 +63,30 @@ def test_miou_is_not_a_mean_over_batches(maps):
     assert abs(whole - np.mean(batches)) > 1e-4  # so the difference is one that matters
 
 
+def test_accuracy_per_class_against_scikit_learn():
+    rng = np.random.default_rng(0)
+    truth, guess = rng.integers(0, 6, 500), rng.integers(0, 7, 500)
+    found = metrics.accuracy_per_class(metrics.confusion_matrix(truth, guess, 7))
+    assert found[:6] == pytest.approx(recall_score(truth, guess, average=None, labels=range(6)))
+    assert np.isnan(found[6])  # nothing is of this class, however often it is decided
+    assert (
+        Classification(7).score(metrics.confusion_matrix(truth, guess, 7))["class_accuracy"][6]
+        is None
+    )
+
+
+def test_classes_without_a_name_are_called_by_their_number():
+    assert Classification(2).class_names == ("class 0", "class 1")
+    assert Classification(2, names=("no", "yes")).class_names == ("no", "yes")
+    with pytest.raises(ValueError, match="1 names for 2 classes"):
+        Classification(2, names=("no",))
+
+
 def test_scores_of_the_tasks():
     confusion = np.array([[3, 1], [2, 4]])
-    assert Classification(2).score(confusion) == {"accuracy": 0.7, "correct": 7, "count": 10}
+    assert Classification(2).score(confusion) == {
+        "accuracy": 0.7, "correct": 7, "count": 10, "class_accuracy": [3 / 4, 4 / 6]
+    }  # fmt: skip
     score = Segmentation(2, names=("void", "road"), void=0).score(confusion)
     assert score["iou"] == [3 / 6, 4 / 7]
     assert score["mIoU"] == pytest.approx((3 / 6 + 4 / 7) / 2)

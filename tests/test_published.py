@@ -6,7 +6,7 @@ import records
 
 from sdgbench import leaderboard, metrics, published
 from sdgbench.errors import UserError
-from sdgbench.leaderboard import paper
+from sdgbench.leaderboard import verdicts
 
 TABLES = {table.name: table for table in published.tables()}
 
@@ -139,7 +139,7 @@ def test_tables_are_found_in_an_installed_package_first(tmp_path, monkeypatch):
     (59.5, None, "reproduced (n=1: no interval)"), (70.0, None, "better (n=1: no interval)"),
 ])  # fmt: skip
 def test_verdicts(mean, half, expected):
-    assert paper.verdict(mean, half, 59.5) == expected
+    assert verdicts.verdict(mean, half, 59.5) == expected
 
 
 def ours(method, scores, n=3, preset="paper", **more):
@@ -159,7 +159,7 @@ def compared(found, **more):
 
 def test_ours_theirs_gap_and_verdict_per_domain():
     lines, tables = compared(ours("mada", MADA))
-    assert [table.kind for table in tables] == ["paper", "published", "later"]
+    assert [table.kind for table in tables] == [*4 * ["paper"], "published", "later"]
     svhn = lines["mada", "svhn"].cells
     assert [str(svhn[name]) for name in ("ours", "paper", "gap", "verdict")] == [
         "42.5 ±0.2", "42.55", "+0.0", "reproduced"]  # fmt: skip
@@ -168,7 +168,7 @@ def test_ours_theirs_gap_and_verdict_per_domain():
     average = lines["mada", "average over 4"].cells
     assert average["paper"].mean == pytest.approx(59.4925)
     assert average["gap"].mean == pytest.approx(100 * np.mean(list(MADA.values())) - 59.4925)
-    assert paper.RULE in tables[0].notes
+    assert verdicts.RULE in tables[0].notes
     assert any("Qiao, Zhao, Peng" in note for note in tables[0].notes)
 
 
@@ -199,6 +199,119 @@ def test_a_changed_recipe_is_not_comparable():
     assert lines["mada", "svhn"].cells["verdict"].text == "changed recipe: not comparable"
 
 
+@pytest.mark.parametrize(("options", "expected"), [
+    ({"source": "mnist"}, "reproduced"), ({"mnist_offset": 5000}, "reproduced"),
+    ({"mnist_images": 60000}, "changed options: mnist_images=60000"),
+])  # fmt: skip
+def test_options_that_the_protocol_does_not_leave_open_are_no_ground_for_a_verdict(
+    options, expected
+):
+    found = ours("mada", MADA)
+    for record in found:
+        record["spec"] |= {"options": options, "option_changes": list(options)}
+    lines, _ = compared(found)
+    assert lines["mada", "svhn"].cells["verdict"].text == expected
+
+
+PARAMS = {"relaxation": "wae", "beta": 2000.0, "K": 3, "alpha": 1.0}
+
+
+def variant(changed, n=3, method="mada", **values):
+    return ours(method, MADA, n, params={**PARAMS, **values}, flags={"params_changed": changed})
+
+
+@pytest.mark.parametrize(("found", "name", "expected"), [
+    (variant([]), "mada", "reproduced"),
+    (variant(["beta"], beta=10.0), "mada (beta=10.0)", "changed parameters: beta=10"),
+    (variant(["beta", "K", "alpha"], beta=10.0, K=5, alpha=0.5),
+     "mada (K=5, alpha=0.5, beta=10.0)", "changed parameters: beta=10, K=5 and 1 more"),
+    (variant(None), "mada", "parameters not told: no verdict"),
+])  # fmt: skip
+def test_changed_parameters_make_a_variant_without_a_verdict(found, name, expected):
+    lines, _ = compared(found)
+    assert lines[name, "svhn"].cells["verdict"].text == expected
+    assert lines[name, "svhn"].cells["gap"].mean is not None
+
+
+def question(found, about, **more):
+    (board,) = leaderboard.boards(found)
+    (table,) = [t for t in leaderboard.paper_tables(board, **more) if about in t.title]
+    return {(line.method, line.cells["what"].text): line for line in table.lines}, table
+
+
+def sized(records_, parameters):
+    for record in records_:
+        record["efficiency"]["parameters_inference"] = parameters
+    return records_
+
+
+def test_efficiency_beside_the_paper():
+    found = [*sized(ours("gud-ensemble", MADA), 31_832_262), *sized(variant([]), 4_547_466)]
+    lines, table = question(found, "efficiency")
+    size = lines["mada", "params_M"].cells
+    assert [str(size[name]) for name in ("ours", "paper", "gap", "verdict")] == [
+        "4.55", "4.54", "+0.01", "reproduced"]  # fmt: skip
+    assert lines["mada", "params_M"].n == 3
+    assert lines["gud-ensemble", "params_M"].cells["verdict"].text == "reproduced"
+    latency = lines["mada", "ms per image"].cells
+    assert latency["paper"].mean == 3.07
+    assert latency["verdict"].text == "other hardware: not comparable"
+    assert lines["mada", "average"].cells["ours"].mean == pytest.approx(
+        100 * np.mean(list(MADA.values()))
+    )
+    assert lines["mada", "average"].cells["paper"].mean == 59.5
+    assert any("ours on AMD EPYC (2 cores), cpu" in note for note in table.notes)
+    lines, _ = question(sized(variant([]), 4_600_000), "efficiency")
+    assert lines["mada", "params_M"].cells["verdict"].text == "not reproduced"
+    assert lines["gud-ensemble", "params_M"].cells["ours"].text == "no runs yet"
+    assert lines["gud-ensemble", "params_M"].cells["paper"].mean == 31.9
+    small = sized(ours("mada", MADA, preset="quick"), 287_466)
+    lines, _ = question(small, "efficiency")
+    assert lines["mada", "params_M"].cells["verdict"].text == "reduced scale: not comparable"
+
+
+def test_relaxations_beside_the_paper():
+    found = [
+        *variant([]), *variant(["relaxation"], relaxation="pixel"),
+        *variant(["relaxation", "beta"], relaxation="pixel", beta=1.0),
+        *variant(["relaxation"], relaxation="literal"),
+        *variant([], method="mada-no-relax", beta=0.0),
+    ]  # fmt: skip
+    lines, table = question(found, "relaxations")
+    assert lines["mada", "wae"].cells["paper"].mean == 59.49
+    pixel = lines["mada (relaxation=pixel)", "pixel"].cells
+    assert pixel["paper"].mean == 55.71
+    assert pixel["ours"].mean == pytest.approx(58.1225)
+    assert pixel["verdict"].text == "better"
+    assert lines["mada (beta=1.0, relaxation=pixel)", "pixel"].cells["verdict"].text == (
+        "changed parameters: beta=1"
+    )
+    assert str(lines["mada", "ae"].cells["ours"]) == "no runs yet"
+    assert any("mada (relaxation=literal), mada-no-relax" in note for note in table.notes)
+    cifar = [records.make("mada", s, "cifar10c", "paper", params=PARAMS) for s in range(2)]
+    lines, _ = question(cifar, "relaxations")
+    (board,) = leaderboard.boards(cifar)
+    assert lines["mada", "wae"].cells["paper"].mean == 65.59
+    assert lines["mada", "wae"].cells["ours"].mean == pytest.approx(
+        board.lines()[0].cells["acc19_L5"].mean
+    )
+
+
+def test_few_shot_numbers_wait_for_runs():
+    rows = {(row.method, row.samples): row for row in published.few_shot()}
+    assert rows["mada", "7"].cells["mnist_to_svhn"] == 56.33
+    assert rows["dirt-t", "all"].cells == {"mnist_to_svhn": 54.5, "svhn_to_mnist": 99.4}
+    lines, _ = question(ours("mada", MADA), "few images")
+    line = lines["mada, 10 per class", "usps to mnist"]
+    assert (line.n, str(line.cells["ours"]), str(line.cells["paper"])) == (
+        None,
+        "no runs yet",
+        "93.67",
+    )
+    lines, _ = question(ours("erm", MADA), "few images", methods=["ccsa"])
+    assert {method for method, _ in lines} == {"ccsa, 10 per class"}
+
+
 def test_methods_that_the_paper_does_not_have_are_named():
     lines, tables = compared([*ours("mada", MADA), *ours("new", MADA)])
     assert {method for method, _ in lines} == {"mada"}
@@ -211,7 +324,7 @@ def test_methods_that_the_paper_does_not_have_are_named():
 def test_cifar10c_beside_the_paper():
     found = [records.make(m, s, "cifar10c", "paper") for m in ("erm", "mada") for s in range(2)]
     lines, tables = compared(found)
-    assert [t.kind for t in tables] == ["paper", "published", "published", "later", "later"]
+    assert [t.kind for t in tables] == [*2 * ["paper"], *2 * ["published"], *2 * ["later"]]
     assert lines["mada", "fog/5"].cells["paper"].mean == 69.36
     assert lines["mada", "average over 19"].cells["paper"].mean == pytest.approx(65.5916, abs=1e-4)
     assert lines["mada", "acc19_L1"].cells["paper"].mean == 90.5
@@ -219,7 +332,7 @@ def test_cifar10c_beside_the_paper():
     assert mce["paper"].mean == pytest.approx(0.8196, abs=5e-5)
     assert mce["verdict"].text == "-"
     assert lines["mada", "RmCE19_L5_vs_erm"].cells["paper"].mean == 0.77
-    for later in tables[3:]:  # rows of many papers: there is no ERM that all of them share
+    for later in tables[4:]:  # rows of many papers: there is no ERM that all of them share
         assert "gain" not in [column.name for column in later.columns]
     board = leaderboard.boards(found)[0]
     row = next(line for line in board.lines() if line.method == "mada")
@@ -231,14 +344,14 @@ def test_cifar10c_beside_the_paper():
 
 def test_published_blocks_are_never_ranked_and_carry_their_own_erm():
     _, tables = compared(ours("mada", MADA))
-    for table in tables[1:]:
+    for table in tables[4:]:
         assert not any(
             cell.rank or cell.ties for line in table.lines for cell in line.cells.values()
         )
         assert "not ranked" in table.title
         assert all(line.n is None for line in table.lines)
         assert any("protocol of" in note for note in table.notes)
-    block, later = tables[1], tables[2]
+    block, later = tables[4:]
     cells = {line.method: line.cells for line in block.lines}
     assert str(cells["mada"]["gain"]) == "+10.21"
     assert str(cells["erm"]["gain"]) == "ERM"

@@ -22,8 +22,11 @@ class Tuned(Method):
 
         K: int = param(3, "how many domains")
         source: float = param(1.0, "clashes with an option of streets-mini")
+        weights: tuple[float, ...] = param((1.0,), "several")
 
-    per_dataset = {"digits": {"K": 5}, "digits-mini/quick": {"K": 7}}
+    per_dataset = {
+        "digits": {"K": 5}, "digits-mini/quick": {"K": 7}, "digits-mini/smoke": {"weights": (2.0,)}
+    }
 
     @classmethod
     def skip(cls, task):
@@ -53,6 +56,23 @@ def test_the_same_question_has_the_same_id():
 ])  # fmt: skip
 def test_another_question_has_another_id(changed):
     assert spec.resolve(*changed).id != spec.resolve("erm", "digits-mini", "quick", 0).id
+
+
+@pytest.mark.parametrize(("preset", "assignments", "changed", "reduced"), [
+    ("paper", [], [], {}),
+    ("paper", [("K", "7")], ["K"], {}),
+    ("paper", [("K", "5")], [], {}),  # typed, but what it is anyway
+    ("quick", [], [], {"K": [7, 5]}),
+    ("quick", [("K", "5")], ["K"], {}),
+    ("smoke", [("weights", "2.0")], [], {"weights": [[2.0], [1.0]]}),
+    ("smoke", [("weights", "1.0,3.0")], ["weights"], {}),
+])  # fmt: skip
+def test_changed_parameters_are_those_that_the_preset_does_not_set(
+    preset, assignments, changed, reduced, tuned
+):
+    asked = spec.resolve("tuned", "digits-mini", preset, 0, assignments)
+    assert asked.changed_parameters() == changed
+    assert asked.reduced_parameters() == reduced
 
 
 def test_a_spec_survives_json():

@@ -36,13 +36,25 @@ def copy(finished, tmp_path):
 def test_a_true_record_is_verified(copy):
     verdict = verify(*copy)
     assert verdict.ok
-    # 4 domains: count and hash, and 3 scores for each of the 2 choices; 5 means per choice
-    assert verdict.numbers == 4 * 2 + 2 * (4 * 3 + 5)
+    # 4 domains: count and hash, and 4 scores for each of the 2 choices; 5 means per choice
+    assert verdict.numbers == 4 * 2 + 2 * (4 * 4 + 5)
+
+
+def test_a_record_of_an_earlier_version_is_verified_by_what_it_tells(copy):
+    found, folder, data = copy
+    for result in found["results"].values():
+        del result["per_domain"]["street"]["class_accuracy"]
+    verdict = verify(found, folder, data)
+    assert verdict.ok
+    assert verdict.numbers == 4 * 2 + 2 * (4 * 4 + 5) - 2
+    del found["results"]["last"]["per_domain"]["street"]["accuracy"]  # the ranked one must be there
+    assert not verify(found, folder, data).ok
 
 
 @pytest.mark.parametrize("where", [
     ("last", "per_domain", "street", "accuracy"), ("last", "average"), ("val", "worst"),
     ("last", "per_domain", "scan", "correct"),
+    ("val", "per_domain", "print", "class_accuracy", 3),
 ])  # fmt: skip
 def test_each_number_that_differs_is_named(copy, where):
     found, folder, data = copy
@@ -52,7 +64,7 @@ def test_each_number_that_differs_is_named(copy, where):
     place[where[-1]] += 0.01
     verdict = verify(found, folder, data)
     assert len(verdict.differences) == 1
-    assert where[-1] in verdict.differences[0]
+    assert next(key for key in reversed(where) if isinstance(key, str)) in verdict.differences[0]
 
 
 def test_changed_predictions_are_found(copy):

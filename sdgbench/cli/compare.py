@@ -63,7 +63,7 @@ def command(
     from sdgbench.leaderboard import SUFFIXES, boards, paper_tables
 
     style = style or _style(output, SUFFIXES)
-    found = _load(runs, choice)
+    found = _load(runs, choice, view == "classes")
     wanted = options.names(methods, "--methods") if methods else []
     found = _keep(found, "dataset", options.names(dataset, "--dataset") if dataset else [])
     found = _keep(found, "preset", options.names(preset, "--preset") if preset else [])
@@ -103,11 +103,11 @@ def _style(output: Path | None, suffixes: dict[str, str]) -> str:
     return suffixes[output.suffix.lower()]
 
 
-def _load(folders: Sequence[Path], choice: str) -> "list[Run]":
+def _load(folders: Sequence[Path], choice: str, classes: bool) -> "list[Run]":
     """Read all records; what cannot be read is named."""
     from sdgbench.leaderboard import load
 
-    loaded = load(folders, dict.fromkeys(("last", choice)))
+    loaded = load(folders, dict.fromkeys(("last", choice)), classes)
     if not loaded.runs and loaded.problems:
         raise loaded.problems[0]
     if not loaded.runs:

@@ -50,16 +50,18 @@ def blocks(
     columns: Sequence[Column], fits: Callable[[Sequence[Column]], bool]
 ) -> list[list[Column]]:
     """Divide columns into blocks that fit, at the borders of groups where that is possible."""
+    keys = [column for column in columns if column.is_key]
+    others = [column for column in columns if not column.is_key]
     found: list[list[Column]] = [[]]
-    for position, column in enumerate(columns):
-        starts_group = not position or column.group != columns[position - 1].group
-        group = [c for c in columns[position:] if c.group == column.group] if column.group else []
-        keeps_together = starts_group and group and fits(group)
-        wanted = [*found[-1], *(group if keeps_together else [column])]
+    for position, column in enumerate(others):
+        starts_group = not position or column.group != others[position - 1].group
+        group = [c for c in others[position:] if c.group == column.group] if column.group else []
+        keeps_together = starts_group and group and fits([*keys, *group])
+        wanted = [*keys, *found[-1], *(group if keeps_together else [column])]
         if found[-1] and not fits(wanted):
             found.append([])
         found[-1].append(column)
-    return found
+    return [[*keys, *block] for block in found]
 
 
 # Markdown

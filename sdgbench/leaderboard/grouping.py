@@ -18,7 +18,7 @@ MOST_NAMES = 5  # in a note; the rest is counted
 DATA_FLAGS = {"unverified_data": "unverified data", "regenerated": "regenerated"}
 KNOWN_FLAGS = {
     *DATA_FLAGS, "reduced_scale", "recipe_changed", "pretrained", "incomplete_source",
-    "frost_overlays", "reduced_parameters",
+    "frost_overlays", "reduced_parameters", "params_changed",
 }  # fmt: skip
 
 
@@ -27,8 +27,9 @@ class Row:
     """A method with one set of parameters: its runs on the same ground, one per seed."""
 
     method: str
-    variant: str  # parameters that differ between rows of this method, as key=value
+    variant: str  # parameters that were changed, or differ between rows, as key=value
     runs: dict[int, Run] = field(default_factory=dict)  # by seed, in order
+    changed: Mapping[str, Any] | None = None  # parameters that were set by hand; None: not told
 
     @property
     def name(self) -> str:
@@ -75,6 +76,12 @@ class Board:
     def domains(self) -> tuple[str, ...]:
         """The unseen domains, in order."""
         return self.ground.domains
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes; empty: no record tells their scores."""
+        runs = (run for row in self.rows for run in row.runs.values())
+        return next((run.classes for run in runs if run.classes), ())
 
     @property
     def reduced(self) -> str:
@@ -159,9 +166,12 @@ def _board(runs: Sequence[Run]) -> Board:
         else:
             same[run.seed] = run
     rows, used = [], set()
-    differences = _differences(variants)
+    changed = {key: _changed(key[1], same.values()) for key, same in variants.items()}
+    differences = _differences(changed)
     for (method, params), same in variants.items():
-        row = Row(method, differences[method, params], dict(sorted(same.items())))
+        row = Row(
+            method, differences[method, params], dict(sorted(same.items())), changed[method, params]
+        )
         while row.name in used:  # 1 and "1" look alike, but are other parameters
             row.variant += "'"
         used.add(row.name)
@@ -169,16 +179,32 @@ def _board(runs: Sequence[Run]) -> Board:
     return Board(runs[0].ground, rows, duplicates=tuple(duplicates))
 
 
-def _differences(variants: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """For each variant of a method, the parameters in which it differs from another one."""
+def _changed(params: str, runs: Iterable[Run]) -> dict[str, Any] | None:
+    """Parameters that were set away from the method's own; None: a record does not tell."""
+    told = [run.flags.get("params_changed") for run in runs]
+    if not all(isinstance(names, list) for names in told):
+        return None
+    names = dict.fromkeys(str(name) for names in told for name in names or ())
+    values = json.loads(params) if names else {}
+    return {name: values.get(name) for name in names}
+
+
+def _differences(
+    variants: Mapping[tuple[str, str], Mapping[str, Any] | None],
+) -> dict[tuple[str, str], str]:
+    """For each variant of a method, what was changed, and in what else it differs from another."""
     parsed: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     for method, params in variants:
         parsed[method][params] = json.loads(params)
     found = {}
     for method, every in parsed.items():
+        told = [variants[method, params] for params in every]
         varying = _varying(every.values())
-        for params, own in every.items():
-            texts = [f"{key}={value}" for key, value in own.items() if key in varying]
+        # What somebody changed is said where it was changed, not where it was left alone.
+        otherwise = varying - {name for names in told for name in names or ()}
+        for (params, own), changed in zip(every.items(), told, strict=True):
+            shown = varying if changed is None else {*changed, *otherwise}
+            texts = [f"{key}={value}" for key, value in own.items() if key in shown]
             found[method, params] = ", ".join(texts)
     return found
 
@@ -265,10 +291,10 @@ def _source_hashes(ground: Ground) -> list[str]:
     ]
 
 
-def shorten(names: Sequence[str]) -> str:
+def shorten(names: Sequence[str], most: int = MOST_NAMES) -> str:
     """Some names, and how many more there are."""
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(map(str, names[:MOST_NAMES])) + more
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
 
 
 def _notes_on_data(board: Board, rows: Sequence[Row]) -> list[str]:
@@ -291,10 +317,12 @@ def _notes_on_data(board: Board, rows: Sequence[Row]) -> list[str]:
 def _notes_on_rows(board: Board, rows: Sequence[Row]) -> list[str]:
     found = []
     for row in rows:
-        for name, (used, published) in row.reductions.items():
-            found.append(
-                f"{row.name}: {name}={show(used)} at this preset, published {show(published)}"
-            )
+        reduced = [
+            f"{name}={show(used)} (published: {show(published)})"
+            for name, (used, published) in row.reductions.items()
+        ]
+        if reduced:
+            found.append(f"{row.name} at this preset: {', '.join(reduced)}")
         flags = {
             flag for run in row.runs.values() for flag, value in run.flags.items() if value is True
         }

@@ -2,24 +2,15 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from sdgbench import stats
-from sdgbench.leaderboard import corruption
+from sdgbench.leaderboard import corruption, questions
 from sdgbench.leaderboard.grouping import BASELINE, Board, Row, shorten
 from sdgbench.leaderboard.runs import Run
 from sdgbench.leaderboard.table import Cell, Column, Line, Table
-from sdgbench.leaderboard.views import CHOSEN, WEIGHTS
+from sdgbench.leaderboard.verdicts import RULE, Pair, as_line, beside, obstacle, sources_of
 from sdgbench.published import TAGS, PublishedRow, PublishedTable, tables_for
 
-MARGIN = 1.0  # points around our mean that still count as reproduced
 ROUNDING = 0.0051  # between a mean of cells and the same as printed
-RULE = (
-    "reproduced: the published value lies within our 95% interval or within "
-    f"{MARGIN:.1f} point of our mean; better: our mean is above that; not reproduced: below"
-)
-REDUCED = "reduced scale: not comparable"
-CHANGED = "changed recipe: not comparable"
 
 
 def paper_tables(board: Board, choice: str = "last", methods: Sequence[str] = ()) -> list[Table]:
@@ -32,36 +23,8 @@ def paper_tables(board: Board, choice: str = "last", methods: Sequence[str] = ()
     lines += [line for t in of_paper for row in rows for line in _ratios(t, board, row, choice)]
     lines.sort(key=lambda line: [row.name for row in rows].index(line.method))
     found = [_comparison(board, choice, of_paper, rows, lines)] if lines else []
-    return [*found, *(_published(table) for table in known)]
-
-
-def verdict(mean: float, half: float | None, published: float) -> str:
-    """What our mean says about a published value, both in per cent."""
-    if abs(mean - published) <= max(MARGIN, half or 0.0) + 1e-9:
-        found = "reproduced"
-    else:
-        found = "better" if mean > published else "not reproduced"
-    return found if half is not None else f"{found} (n=1: no interval)"
-
-
-def obstacle(row: Row) -> str:
-    """Why a row cannot be held against the paper; empty: it can."""
-    runs = list(row.runs.values())
-    ground = runs[0].ground
-    incomplete = any(run.flags.get("incomplete_source") for run in runs)
-    if ground.preset != "paper" or ground.reduced or row.reductions or incomplete:
-        return REDUCED
-    return CHANGED if ground.recipe_changes else ""
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """A number of ours, seed by seed, and the published one."""
-
-    name: str
-    ours: list[float]
-    theirs: float
-    digits: int = 1
+    others = questions.tables(board, choice, rows, methods)
+    return [*found, *others, *(_published(table) for table in known)]
 
 
 def _compare(table: PublishedTable, row: Row, choice: str) -> Iterator[Line]:
@@ -75,14 +38,14 @@ def _compare(table: PublishedTable, row: Row, choice: str) -> Iterator[Line]:
         short = "" if count == every else f" of {every}"
         means = [math.fsum(values) / count for values in zip(*(p.ours for p in pairs), strict=True)]
         theirs = math.fsum(pair.theirs for pair in pairs) / count
-        pairs.append(_Pair(f"average over {count}{short}", means, theirs))
+        pairs.append(Pair(f"average over {count}{short}", means, theirs))
     for pair in pairs:
-        yield _line(row, pair, obstacle(row))
+        yield as_line(row, pair, obstacle(row, table))
 
 
 def _pairs(
     table: PublishedTable, published: PublishedRow, runs: Sequence[Run], choice: str
-) -> Iterator[_Pair]:
+) -> Iterator[Pair]:
     ground = runs[0].ground
     averages = list(ground.averages)
     for name in table.columns:
@@ -97,7 +60,7 @@ def _pairs(
         else:
             continue
         shown = domain if table.cells == "domains" else name
-        yield _Pair(shown, [100 * value for value in values], published.cells[name])
+        yield Pair(shown, [100 * value for value in values], published.cells[name])
 
 
 def _promised(name: str) -> int:
@@ -123,19 +86,7 @@ def _ratios(table: PublishedTable, board: Board, row: Row, choice: str) -> Itera
     for name, value in theirs.items():
         ours = [ratios[name] for ratios in found]
         if value is not None and not any(map(math.isnan, ours)):
-            yield _line(row, _Pair(name, ours, value, 3), obstacle(row) or "-")
-
-
-def _line(row: Row, pair: _Pair, against: str) -> Line:
-    mean, half = stats.mean_interval(pair.ours)
-    digits = pair.digits
-    return Line(row.name, len(pair.ours), {
-        "domain": Cell(None, text=pair.name),
-        "ours": Cell(mean, half, digits),
-        "paper": Cell(pair.theirs, digits=max(2, digits)),
-        "gap": Cell(mean - pair.theirs, digits=digits, signed=True),
-        "verdict": Cell(None, text=against or verdict(mean, half, pair.theirs)),
-    }, tuple(row.runs))  # fmt: skip
+            yield as_line(row, Pair(name, ours, value, 3), obstacle(row, table) or "-")
 
 
 def _comparison(
@@ -145,35 +96,15 @@ def _comparison(
     rows: Sequence[Row],
     lines: Sequence[Line],
 ) -> Table:
-    columns = (
-        Column("domain", is_text=True), Column("ours", "ours, with its 95% interval"),
-        Column("paper", "as printed; averages computed from its cells over our domains"),
-        Column("gap", "ours - paper"), Column("verdict", RULE, is_text=True),
-    )  # fmt: skip
     compared = {line.method for line in lines}
     without = [row.name for row in rows if row.name not in compared]
-    notes = [*board.data_notes(rows), RULE, *_sources(known)]
+    notes = [*board.data_notes(rows), RULE, *sources_of(known)]
     if any("mCE" in line.cells["domain"].text for line in lines):
         notes.append("mCE and RmCE are ratios, each to its own ERM: no verdict; the paper's mCE is "
                      "computed from its cells, its RmCE is as printed")  # fmt: skip
     if without:
         notes.append(f"nothing is published there for: {shorten(without)}")
-    return Table(
-        "paper", f"{board.title}, beside the paper{CHOSEN[choice]}", columns, tuple(lines),
-        board.reduced,
-        tuple(notes), f"{WEIGHTS[choice]}; gap: ours - paper, in points",
-        {"dataset": board.dataset, "preset": board.preset, "remark": board.remark,
-         "metric": board.metric, "reduced_scale": board.reduced, "choice": choice, "view": "paper"},
-    )  # fmt: skip
-
-
-def _sources(known: Sequence[PublishedTable]) -> Iterator[str]:
-    said: dict[str, None] = {}
-    for table in known:
-        for short, full in table.references.items():
-            said[f"[{short}] {full}"] = None
-        said[f"protocol of {table.name}: {table.protocol}"] = None
-    yield from said
+    return beside(board, choice, lines, notes)
 
 
 def _published(table: PublishedTable) -> Table:
@@ -193,7 +124,7 @@ def _published(table: PublishedTable) -> Table:
     tags = dict.fromkeys(row.tag for row in table.rows)
     notes = [
         f"metric: {table.metric}",
-        *_sources([table]),
+        *sources_of([table]),
         *(f"{row.method}: {remark}" for row in table.rows for remark in row.remarks),
     ]
     what = "later methods, other protocols" if later else "the paper's own table"

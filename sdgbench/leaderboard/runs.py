@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from sdgbench.leaderboard.reading import Reader
 from sdgbench.record import Record
 
 CHOICES = ("last", "val")
-ABSENT = math.nan  # a class that neither occurs nor is predicted has no IoU
+MACHINE = {"hardware": "{}", "device": "{}", "threads": "threads: {}", "precision": "{}"}
+ABSENT = math.nan  # a class that does not occur has no score
+PER_CLASS = {"accuracy": "class_accuracy", "mIoU": "iou"}  # what a metric is called for each class
 
 
 @dataclass(frozen=True, eq=False)  # shared by its runs: one object is one ground
@@ -39,7 +42,6 @@ class Ground:
     tags: tuple[Mapping[str, Any], ...]  # one per domain
     hashes: tuple[str, ...]  # one per domain
     averages: Mapping[str, int]  # name: how many domains it covers; the first is ranked
-    classes: tuple[str, ...]  # of segmentation
     missing: tuple[str, ...]  # domains that were asked for, but without data
 
     @property
@@ -80,7 +82,7 @@ class Scores:
     averages: Sequence[float]  # one per average of the ground
     worst: float
     worst_domain: str
-    iou: Sequence[float] = ()  # domains x classes, row by row; NaN: the class is absent
+    per_class: Sequence[float] = ()  # domains x classes, row by row; NaN: the class is absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,13 @@ class Run:
     flags: Mapping[str, Any]
     machine: str
     method_file: str  # hash of the method's source file
-    folder: Path | None = None  # where the run lives
+    classes: tuple[str, ...] = ()  # their names, where the record tells a score for each
+    place: str = ""  # the folder where the run lives; a Path would take a tenth of its time
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the run lives."""
+        return Path(self.place) if self.place else None
 
     def score(self, domain: str, choice: str = "last") -> float:
         """The score on a domain."""
@@ -110,18 +118,20 @@ Known = dict[bytes | str, Ground]  # by canonical and by hasty key
 
 def as_run(
     record: Record,
-    folder: Path | None = None,
+    place: str = "",
     known: Known | None = None,
     choices: Collection[str] = CHOICES,
+    classes: bool = True,
 ) -> Run:
     """Cut a record down; UserError: it does not hold what a record holds.
 
-    Runs of one ground share it, if the same ``known`` is given for all of them.
+    Runs of one ground share it, if the same ``known`` is given for all of them. Without
+    ``classes`` their scores are left out, and only their names are kept.
     """
     try:
-        return _as_run(record, folder, known if known is not None else {}, choices)
+        return _as_run(record, place, known if known is not None else {}, choices, classes)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, StopIteration) as error:
-        where = folder / "record.json" if folder else f"The record {record.get('id', '?')!r}"
+        where = f"{place}/record.json" if place else f"The record {record.get('id', '?')!r}"
         reason = f"{type(error).__name__}: {error}"
         raise UserError(
             f"{where} does not hold what a record of this sdgbench holds ({reason}). "
@@ -129,9 +139,13 @@ def as_run(
         ) from error
 
 
-def _as_run(record: Record, folder: Path | None, known: Known, choices: Collection[str]) -> Run:
+def _as_run(
+    record: Record, place: str, known: Known, choices: Collection[str], with_classes: bool
+) -> Run:
     spec, results = record["spec"], record["results"]
     ground = _ground(record, known)
+    classes = _classes(record, ground.metric)
+    wanted = classes if with_classes else ()
     flags = record.get("flags") or {}
     efficiency, cost = record.get("efficiency") or {}, record.get("cost") or {}
     for part in (flags, efficiency, cost):
@@ -144,13 +158,18 @@ def _as_run(record: Record, folder: Path | None, known: Known, choices: Collecti
         params=json.dumps(spec["params"], sort_keys=True),
         seed=int(spec["seed"]),
         ground=ground,
-        scores={name: _scores(results[name], ground) for name in choices if results.get(name)},
+        scores={
+            name: _scores(results[name], ground, wanted) for name in choices if results.get(name)
+        },
         efficiency=efficiency,
         cost=cost,
         flags=flags,
-        machine=", ".join(str(machine[key]) for key in ("hardware", "device") if machine.get(key)),
+        machine=", ".join(
+            text.format(machine[key]) for key, text in MACHINE.items() if machine.get(key)
+        ),
         method_file=str((record.get("code") or {}).get("method_file_sha256", "")),
-        folder=folder,
+        classes=classes,
+        place=place,
     )
 
 
@@ -194,7 +213,7 @@ def _ground(record: Record, known: Known) -> Ground:
             tuple(map(str, spec["recipe_changes"])), dict(record["source"]),
             _text(record["metric"]), tuple(domains),
             tuple(_tags(domain["tags"]) for domain in domains.values()),
-            tuple(hashes.values()), covered, _classes(record),
+            tuple(hashes.values()), covered,
             tuple(map(str, record.get("missing_domains") or ())),
         )  # fmt: skip
     known[hasty] = known[key]
@@ -208,23 +227,34 @@ def _tags(tags: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _classes(record: Record) -> tuple[str, ...]:
-    """The names of a segmentation's classes; numbers where a record does not tell them."""
+def _classes(record: Record, metric: str) -> tuple[str, ...]:
+    """The names of the classes; numbers where a record has scores but no names."""
     per_domain: dict[str, Any] = record["results"]["last"]["per_domain"]
-    count = next((len(result.get("iou") or ()) for result in per_domain.values()), 0)
-    names = tuple(map(str, record.get("classes") or ()))
-    return names if len(names) == count else tuple(f"class {number}" for number in range(count))
+    first: dict[str, Any] = next(iter(per_domain.values()), {})
+    found = first.get(PER_CLASS.get(metric, ""))
+    if found is None:
+        return ()
+    names = tuple(record.get("classes") or ())
+    count = len(found) or len(names)
+    return _named(names if len(names) == count else (None,) * count)
 
 
-def _scores(result: Mapping[str, Any], ground: Ground) -> Scores:
+@lru_cache  # thousands of runs have the same
+def _named(names: tuple[Any, ...]) -> tuple[str, ...]:
+    return tuple(
+        f"class {number}" if name is None else str(name) for number, name in enumerate(names)
+    )
+
+
+def _scores(result: Mapping[str, Any], ground: Ground, classes: Sequence[str]) -> Scores:
     per_domain, averages = result["per_domain"], result["averages"]
-    iou = array("d")
-    if ground.classes:
+    per_class = array("d")
+    if classes:
         for name in ground.domains:
-            row = per_domain[name]["iou"]
-            if len(row) != len(ground.classes):
+            row = per_domain[name][PER_CLASS[ground.metric]]
+            if len(row) != len(classes):
                 raise ValueError(f"{name} has {len(row)} classes")
-            iou.extend(_numbers(row, gaps=True))
+            per_class.extend(_numbers(row, gaps=True))
     metric, source = ground.metric, result["source_val"]
     return Scores(
         step=result.get("step", 0),
@@ -233,7 +263,7 @@ def _scores(result: Mapping[str, Any], ground: Ground) -> Scores:
         averages=_numbers([averages[name]["mean"] for name in ground.averages]),
         worst=_numbers([result["worst"]])[0],
         worst_domain=str(result.get("worst_domain", "")),
-        iou=iou,
+        per_class=per_class,
     )
 
 
@@ -246,19 +276,21 @@ class Loaded:
     empty: list[Path] = field(default_factory=list)  # folders without a record
 
 
-def load(folders: Iterable[Path], choices: Collection[str] = CHOICES) -> Loaded:
+def load(
+    folders: Iterable[Path], choices: Collection[str] = CHOICES, classes: bool = True
+) -> Loaded:
     """Read all records of some runs folders; what cannot be read is named and skipped."""
     loaded = Loaded()
     known: Known = {}
-    read = Reader(choices)
+    read = Reader(choices, classes)
     with _no_collection():
         for root in dict.fromkeys(folders):
             records.Store(root).check()
             before = len(loaded.runs) + len(loaded.problems)
-            for path in _record_files(root):
+            for place in _run_folders(root):
+                path = f"{place}/record.json"
                 try:
-                    record = read(path)
-                    loaded.runs.append(as_run(record, path.parent, known, choices))
+                    loaded.runs.append(as_run(read(path), place, known, choices, classes))
                 except UserError as error:
                     loaded.problems.append(error)
                 except RecursionError:
@@ -268,15 +300,12 @@ def load(folders: Iterable[Path], choices: Collection[str] = CHOICES) -> Loaded:
     return loaded
 
 
-def _record_files(root: Path) -> Iterator[Path]:
-    """What ``root.glob("*/*/*/record.json")`` finds, in order, in a fifth of the time."""
+def _run_folders(root: Path) -> list[str]:
+    """Where ``root.glob("*/*/*/record.json")`` finds a file, in order, in a fifth of the time."""
     folders = [str(root)]
     for _ in range(3):
         folders = [entry for folder in folders for entry in _subfolders(folder)]
-    for folder in folders:
-        path = f"{folder}/record.json"
-        if os.path.lexists(path):
-            yield Path(path)
+    return [folder for folder in folders if os.path.lexists(f"{folder}/record.json")]
 
 
 def _subfolders(folder: str) -> list[str]:

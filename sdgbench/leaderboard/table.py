@@ -47,6 +47,7 @@ class Column:
     better: Better = ""  # which end is best; empty: the column is not ranked
     group: str = ""  # columns of one group stand below one heading
     is_text: bool = False
+    is_key: bool = False  # with the method it tells what a line is about: no block goes without it
 
 
 @dataclass(frozen=True)

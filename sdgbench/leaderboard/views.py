@@ -49,13 +49,13 @@ def table(
     notes = [*board.data_notes(rows), *shown.notes, *_notes(board, rows, choice, baseline, view)]
     return Table(
         kind=view,
-        title=board.title + TITLES[view] + CHOSEN[choice],
+        title=board.title + TITLES[view].format(_class_score(board)) + CHOSEN[choice],
         columns=tuple(shown.columns),
         lines=tuple(lines),
         reduced=board.reduced,
         notes=tuple(notes),
         legend="; ".join(
-            [WEIGHTS[choice], *LEGENDS.get(view, ()), *_definitions(shown.columns), *shown.legend]
+            [WEIGHTS[choice], *_legend(board, view), *_definitions(shown.columns), *shown.legend]
         ),
         facts={
             "dataset": board.dataset, "preset": board.preset, "remark": board.remark,
@@ -69,7 +69,7 @@ def available(board: Board) -> list[str]:
     fits = {
         "severity": corruption.is_corrupted(board.ground),
         "corruptions": corruption.is_corrupted(board.ground),
-        "classes": bool(board.ground.classes),
+        "classes": bool(board.classes),
     }
     return [view for view in VIEWS if fits.get(view, True)]
 
@@ -198,21 +198,23 @@ def _corruptions(
 
 
 def _classes(board: Board, choice: str, baseline: str, reference: Row | None) -> Iterator[Measure]:
-    count = len(board.ground.classes)
+    count = len(board.classes)
 
-    def iou(run: Run, number: int) -> float | None:
-        known = [v for v in run.scores[choice].iou[number::count] if not math.isnan(v)]
+    def score(run: Run, number: int) -> float | None:
+        known = [v for v in run.scores[choice].per_class[number::count] if not math.isnan(v)]
         return math.fsum(known) / len(known) if known else None
 
-    for number, name in enumerate(board.ground.classes):
+    for number, name in enumerate(board.classes):
         yield Measure(
             Column(_free(board, name, "class"), "", "higher"),
-            _score(choice, lambda run, number=number: iou(run, number)),  # type: ignore[misc]
+            _score(choice, lambda run, number=number: score(run, number)),  # type: ignore[misc]
         )
     yield _ranked(board, choice)
 
 
-def _number(source: str, *keys: str) -> Callable[[Run], float | None]:
+def number(source: str, *keys: str) -> Callable[[Run], float | None]:
+    """Read a number of a run's efficiency or cost; None: the record does not tell it."""
+
     def read(run: Run) -> float | None:
         found = getattr(run, source)
         for key in keys:
@@ -236,7 +238,7 @@ def _efficiency(
         ("b64_p95_ms", ("latency", "batch_64", "p95_ms"), 1, 1, "95th percentile"),
         ("peak_MB", ("peak_memory_bytes",), 1e-6, 0, "peak memory (CPU: of the whole process)"),
     ):
-        yield Measure(Column(name, definition), _number("efficiency", *keys), scale, digits)
+        yield Measure(Column(name, definition), number("efficiency", *keys), scale, digits)
 
 
 def _cost(board: Board, choice: str, baseline: str, reference: Row | None) -> Iterator[Measure]:
@@ -247,14 +249,14 @@ def _cost(board: Board, choice: str, baseline: str, reference: Row | None) -> It
         known = found.values() if isinstance(found, dict) else ()
         return math.fsum(v for v in known if isinstance(v, (int, float))) if known else None
 
-    yield Measure(Column("train_s", "seconds of training"), _number("cost", "train_seconds"), 1)
+    yield Measure(Column("train_s", "seconds of training"), number("cost", "train_seconds"), 1)
     yield Measure(Column("other_s", "seconds of validation, evaluation, checkpoints"), others, 1)
     for name, definition in (
         ("images_forward", "images that went forward in training"),
         ("images_with_gradient", "those of them with gradient"),
         ("starts", "how often the run was started or resumed"),
     ):
-        yield Measure(Column(name, definition), _number("cost", name), 1, 0)
+        yield Measure(Column(name, definition), number("cost", name), 1, 0)
 
 
 View = Callable[[Board, str, str, Row | None], Iterator[Measure]]
@@ -264,10 +266,20 @@ VIEWS: dict[str, View] = {
 }  # fmt: skip
 TITLES = {
     "domains": "", "severity": ", by severity", "corruptions": f", corruptions at level {HIGHEST}",
-    "classes": ", IoU per class", "efficiency": ", and what using the model costs",
+    "classes": ", {} per class", "efficiency": ", and what using the model costs",
     "cost": ", and what training cost",
 }  # fmt: skip
-LEGENDS = {"classes": ("a class: its IoU, mean over the domains where it has one",)}
+
+
+def _class_score(board: Board) -> str:
+    return "IoU" if board.ground.task == "segmentation" else "accuracy"
+
+
+def _legend(board: Board, view: str) -> Iterator[str]:
+    if view == "classes" and board.ground.task == "segmentation":
+        yield "a class: its IoU, mean over the domains where it has one"
+    elif view == "classes":
+        yield "a class: share of its images that are decided right, mean over the domains with any"
 
 
 def _sorted(
@@ -310,6 +322,10 @@ def _notes(
     without = [r.name for r in rows if any(choice not in run.scores for run in r.runs.values())]
     if without:
         yield f"no weights were chosen on held-out source for: {shorten(without)}"
+    if view == "classes":
+        untold = [row.name for row in rows if not all(run.classes for run in row.runs.values())]
+        if untold:
+            yield f"records of an earlier version tell no scores of classes: {shorten(untold)}"
     if view in ("efficiency", "cost"):
         machines = {run.machine for row in rows for run in row.runs.values() if run.machine}
         if len(machines) > 1:

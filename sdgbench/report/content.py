@@ -223,7 +223,8 @@ def _published(table: Table, names: list[str]) -> dict[str, Any]:
     shown = _plain_table(table)
     if table.kind == "paper":  # ours beside theirs: ours have records
         for line in shown["lines"]:
-            line["row"] = names.index(line["name"])
+            if line["name"] in names:  # else it says that there are no runs
+                line["row"] = names.index(line["name"])
     return shown
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -141,11 +142,11 @@ def heatmap(canvas: Canvas) -> Figure | None:
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     if len(names) * 0.28 < canvas.width - 1:  # else the numbers would run into each other
-        middle = (min(map(min, values)) + max(map(max, values))) / 2
+        shades = image.to_rgba(np.asarray(values)).tolist()
         for line, row in enumerate(values):
             for column, value in enumerate(row):
                 axes.text(column, line, f"{value:.1f}", ha="center", va="center", fontsize=6,
-                          color="white" if value < middle else "black")  # fmt: skip
+                          color=palette.text_on(shades[line][column]))  # fmt: skip
     figure.colorbar(image, ax=axes, label=canvas.score, pad=0.02)
     if places:
         axes.set_title(f"severity {panels[0].levels[-1]}")

@@ -1,6 +1,6 @@
 """How a method looks: the same in all figures, and never told by its colour alone."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sdgbench.leaderboard import Board
@@ -10,6 +10,17 @@ COLOURS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#D
 MARKERS = ("circle", "square", "diamond", "triangle", "cross", "plus", "down", "star")
 DASHES = ("", "6 3", "2 2", "8 3 2 3")
 USUAL = ("erm", "gud", "mada", "jigen", "ccsa", "dsne", "gud-ensemble")  # their colours, in order
+
+
+def luminance(colour: Sequence[float]) -> float:
+    """The relative luminance of red, green and blue in [0, 1] (WCAG 2)."""
+    linear = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3])
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def text_on(colour: Sequence[float]) -> str:
+    """Black or white, whichever stands out more; their contrast is equal at 0.179."""
+    return "white" if luminance(colour) < 0.179 else "black"
 
 
 @dataclass(frozen=True)

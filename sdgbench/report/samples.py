@@ -48,7 +48,7 @@ def _collect(board: Board, data_root: Path) -> dict[str, Any]:
     if not chosen:
         raise UserError("No run of this table has kept its decisions (predictions.npz).")
     dataset = _open(board, data_root)
-    names = _shown_domains(board)
+    names, kind = _shown_domains(board), board.ground.task
     domains, problems = [], []
     for name in names:
         try:
@@ -56,19 +56,19 @@ def _collect(board: Board, data_root: Path) -> dict[str, Any]:
         except UserError as error:
             problems.append(str(error))
             continue
-        if board.ground.task == "segmentation":
+        if kind == "segmentation":
             domains.append(_scene(domain, chosen))
         else:
             domains.append(_strip(domain, chosen))
     if not domains:
         raise UserError(problems[0])
     return {
-        "kind": board.ground.task,
+        "kind": kind,
         "seeds": {one.row.name: one.run.seed for one in chosen},
-        "classes": _class_names(board, dataset),
+        "classes": list(dataset.task.names or map(str, range(dataset.task.classes))),
         "domains": domains,
         "left_out": problems,
-        **({"palette": _palette(len(board.ground.classes))} if board.ground.classes else {}),
+        **({"palette": _palette(dataset.task.classes)} if kind == "segmentation" else {}),
     }
 
 
@@ -183,11 +183,6 @@ def _scene(domain: "Domain", chosen: Sequence[Chosen]) -> dict[str, Any]:
 def _fits(one: Chosen, domain: "Domain") -> bool:
     found = one.decisions.get(domain.name)
     return found is not None and found.shape == domain.labels.shape
-
-
-def _class_names(board: Board, dataset: "Dataset") -> list[str]:
-    names = getattr(dataset.task, "names", ()) or board.ground.classes
-    return list(map(str, names)) or [str(number) for number in range(dataset.task.classes)]
 
 
 def _palette(count: int) -> list[tuple[int, int, int]]:

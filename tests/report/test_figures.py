@@ -6,6 +6,7 @@ import pytest
 import records
 from PIL import Image
 
+from sdgbench.report import palette
 from sdgbench.report.figures import FIGURES, MARKERS
 from sdgbench.report.palette import MARKERS as NAMED
 
@@ -113,6 +114,21 @@ def test_without_records_it_says_what_to_run(cli):
     done = cli("plot")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "sdgbench run" in done.err
+
+
+def test_numbers_stand_out_on_every_shade_of_the_heat_map():
+    from matplotlib import colormaps
+
+    shades = [colormaps["cividis"](share / 255) for share in range(256)]
+    contrasts = []
+    for shade in shades:
+        both = sorted(
+            (palette.luminance(shade), {"white": 1.0, "black": 0.0}[palette.text_on(shade)])
+        )
+        contrasts.append((both[1] + 0.05) / (both[0] + 0.05))
+    assert min(contrasts) >= 4.5
+    assert palette.luminance((1, 1, 1)) == pytest.approx(1)
+    assert palette.luminance((0.5, 0.5, 0.5)) == pytest.approx(0.2140, abs=1e-4)  # by hand
 
 
 def test_page_and_figures_have_as_many_markers():

@@ -65,7 +65,7 @@ function scenes(board, state) {
         if (decided) parts.push([name, decided.map, `${number(100 * decided.right)}% of pixels right`]);
       }
       const grid = el("div", { class: "scene" }, parts.map(([name, source, remark]) => el("figure", {},
-        el("img", { src: source, alt: `${domain.name}: ${name}`, loading: "lazy" }),
+        el("img", { src: source, alt: `${domain.name}: ${name}` }),
         el("figcaption", {}, el("b", {}, name), remark ? ` ${remark}` : ""))));
       grid.style.setProperty("--columns", Math.max(4, 2 + methods.length));
       return el("section", {}, el("h4", {}, domain.name), grid);
