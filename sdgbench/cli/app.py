@@ -11,6 +11,7 @@ from sdgbench.errors import Interrupted, UserError
 
 VERBS = {
     "run": "Train and evaluate methods on datasets.",
+    "adapt": "Fine-tune finished runs on a few images of a target.",
     "compare": "Show the results of finished runs as tables.",
     "report": "Write the results as one HTML page.",
     "plot": "Draw the figures as files.",
