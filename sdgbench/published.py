@@ -34,6 +34,7 @@ class PublishedRow:
     tag: str = ""
     venue: str = ""
     note: str = ""
+    shots: str = ""  # labelled images per class of the target, or "all"; empty: not adapted
     complete: bool = True  # no cell is missing
 
     def mean(self, names: Iterable[str] | None = None) -> float | None:
@@ -179,5 +180,6 @@ def _row(
         tag=tag,
         venue=values.get("venue", ""),
         note=values.get("note", ""),
+        shots=values.get("target_samples_per_class", ""),
         complete=len(cells) == len(list(columns)),
     )

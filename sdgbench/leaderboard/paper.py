@@ -152,7 +152,7 @@ def _comparison(
     )  # fmt: skip
     compared = {line.method for line in lines}
     without = [row.name for row in rows if row.name not in compared]
-    notes = [*board.data_notes(rows), RULE, *_sources(known)]
+    notes = [*board.data_notes(rows), RULE, *sources(known)]
     if any("mCE" in line.cells["domain"].text for line in lines):
         notes.append("mCE and RmCE are ratios, each to its own ERM: no verdict; the paper's mCE is "
                      "computed from its cells, its RmCE is as printed")  # fmt: skip
@@ -167,7 +167,8 @@ def _comparison(
     )  # fmt: skip
 
 
-def _sources(known: Sequence[PublishedTable]) -> Iterator[str]:
+def sources(known: Sequence[PublishedTable]) -> Iterator[str]:
+    """Where published tables come from, and how their numbers were made."""
     said: dict[str, None] = {}
     for table in known:
         for short, full in table.references.items():
@@ -193,7 +194,7 @@ def _published(table: PublishedTable) -> Table:
     tags = dict.fromkeys(row.tag for row in table.rows)
     notes = [
         f"metric: {table.metric}",
-        *_sources([table]),
+        *sources([table]),
         *(f"{row.method}: {remark}" for row in table.rows for remark in row.remarks),
     ]
     what = "later methods, other protocols" if later else "the paper's own table"
