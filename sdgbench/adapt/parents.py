@@ -41,7 +41,8 @@ def by_id(store: Store, targets: Sequence[str], start: str) -> Parent:
     matching = [path for path in folders if path.name.startswith(start)]
     if not matching:
         known = [path.name for path in folders if (path / "record.json").exists()]
-        raise unknown(f"run in {store.root} with the id", start, known)
+        raise unknown(f"run in {store.root} with the id", start, known,
+                      f"Ids are the folders in {store.root}/DATASET/METHOD.")  # fmt: skip
     if len(matching) > 1:
         names = ", ".join(path.name for path in matching[:5])
         raise UserError(f'"{start}" begins {len(matching)} ids: {names}. Write more of it.')
