@@ -317,6 +317,7 @@ def test_compare_imports_no_torch(python, cli, tmp_path):
 
 VERBS = [
     "run",
+    "adapt",
     "compare",
     "report",
     "plot",

@@ -11,9 +11,9 @@ from sdgbench import storage
 from sdgbench.runner import StopSignal
 
 TOY = Path(__file__).with_name("toy.py")
-RUN = ("run", "--method", "erm,jigen", "--dataset", "toy-negative", "--preset", "smoke",
+RUN = ("run", "--method", "erm,jigen", "--dataset", "toy-turned", "--preset", "smoke",
        "--plugin", TOY)  # fmt: skip
-ADAPT = ("adapt", "--dataset", "toy-negative", "--preset", "smoke", "--target", "negative",
+ADAPT = ("adapt", "--dataset", "toy-turned", "--preset", "smoke", "--target", "turned",
          "--iterations", 40, "--lr", 0.003, "--draws", 2, "--plugin", TOY)  # fmt: skip
 WITHOUT_SPLIT = ("--set", "train_split=false")
 
@@ -70,7 +70,7 @@ def test_a_few_images_help_where_what_was_learned_is_wrong(cli, runs):
         accuracy = one["results"]["accuracy"]
         untouched = found[method, seed, "train", 0, 0]["results"]["accuracy"]
         if shots:
-            assert accuracy > untouched + (0.3 if method == "erm" else 0.1), (method, seed, shots)
+            assert accuracy > untouched + 0.6, (method, seed, shots)
             assert one["fit"]["count"] == 4 * shots
         else:
             assert one["results"] == one["parent"]["results"], "what the run itself has recorded"
@@ -93,12 +93,12 @@ def test_a_result_holds_everything_that_produced_it(cli, runs):
     assert one["parent"]["spec"] == record["spec"]
     assert one["parent"]["checkpoint"] == storage.sha256(folder / "checkpoint.pt")
     assert one["asked"] == {
-        "run": record["id"], "target": "negative", "drawn_from": "train", "held_out": 0,
+        "run": record["id"], "target": "turned", "drawn_from": "train", "held_out": 0,
         "shots": 7, "draw": 0, "iterations": 40, "lr": 0.003, "batch": 16,
     }  # fmt: skip
     assert "iterations not stated" in one["protocol"]
     assert len(one["drawn"]["sha256"]) == 64
-    assert one["evaluation"]["sha256"] == record["domains"]["negative"]["sha256"]
+    assert one["evaluation"]["sha256"] == record["domains"]["turned"]["sha256"]
     assert one["code"]["version"]
     assert one["code"]["method_file_sha256"] == record["code"]["method_file_sha256"]
     assert one["packages"]["torch"]
@@ -109,7 +109,7 @@ def test_a_result_holds_everything_that_produced_it(cli, runs):
 def test_a_target_without_a_training_split_holds_images_out_and_says_so(cli, runs):
     done = cli(*ADAPT, "--method", "erm,jigen", *WITHOUT_SPLIT)
     assert done.code == 0, done.err
-    assert "negative has no training split here: 10 images per class" in done.out
+    assert "turned has no training split here: 10 images per class" in done.out
     found = results(runs)
     assert len(found) == 2 * 2 * 3  # methods, draws, shots: 0 shots once per draw
     for (_, seed, split, shots, draw), one in found.items():
@@ -192,10 +192,10 @@ def test_runs_that_cannot_be_adapted_are_named_with_what_to_do(cli, runs):
     done = cli(*ADAPT, "--method", "erm", "--seeds", "0,7", "--shots", "0")
     assert done.code == 2
     assert "done" in done.out
-    assert ("erm on toy-negative (smoke, seed 7) was never run in runs. Train it: sdgbench run "
-            "--method erm --dataset toy-negative --preset smoke --seeds 7") in done.out  # fmt: skip
+    assert ("erm on toy-turned (smoke, seed 7) was never run in runs. Train it: sdgbench run "
+            "--method erm --dataset toy-turned --preset smoke --seeds 7") in done.out  # fmt: skip
     folder = next(path.parent for path in runs.glob("*/erm/*/record.json"))
-    by_id = ("adapt", "--target", "negative", "--plugin", TOY, "--run", folder.name[:9])
+    by_id = ("adapt", "--target", "turned", "--plugin", TOY, "--run", folder.name[:9])
     (folder / "checkpoint.pt").rename(folder / "elsewhere.pt")
     lost = cli(*by_id)
     assert lost.code == 2
@@ -207,7 +207,7 @@ def test_runs_that_cannot_be_adapted_are_named_with_what_to_do(cli, runs):
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (("--method", "emr"), 'Did you mean "erm"?'),
-    (("--method", "erm", "--target", "negativ"), 'Did you mean "negative"?'),
+    (("--method", "erm", "--target", "turnd"), 'Did you mean "turned"?'),
     (("--method", "erm", "--shots", "seven"), '"seven" is not a number of shots'),
     (("--method", "erm", "--set", "train_splt=false"), 'Did you mean "train_split"?'),
     (("--method", "erm", "--run", "abc"), "not by both"),
@@ -230,9 +230,9 @@ def test_segmentation_has_no_shots(cli):
 
 
 def test_a_run_on_other_targets_is_found_all_the_same(cli, tmp_path):
-    command = ("--method", "erm", "--dataset", "toy-negative", "--preset", "smoke", "--plugin", TOY)
+    command = ("--method", "erm", "--dataset", "toy-turned", "--preset", "smoke", "--plugin", TOY)
     assert cli("run", *command, "--targets", "darker").code == 0
-    done = cli("adapt", *command, "--target", "negative", "--shots", "0")
+    done = cli("adapt", *command, "--target", "turned", "--shots", "0")
     assert done.code == 0, done.err
     (one,) = results(tmp_path / "runs").values()
     assert one["parent"]["results"] is None

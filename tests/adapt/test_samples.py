@@ -17,10 +17,10 @@ TOY = Path(__file__).with_name("toy.py")
 @pytest.fixture
 def dataset():
     registry.add_plugin(TOY)
-    return registry.get("dataset", "toy-negative").load()
+    return registry.get("dataset", "toy-turned").load()
 
 
-def target(cls, train_split=True, name="negative", **changes):
+def target(cls, train_split=True, name="turned", **changes):
     recipe = replace(cls.recipe("smoke"), **changes)
     return Target(cls(Path("nowhere"), cls.Options(train_split), recipe), name)
 
@@ -44,7 +44,7 @@ def test_draws_seeds_and_targets_differ_and_repeat(dataset):
     one = target(dataset)
     drawn = {
         tuple(target(dataset, name=name).draw(seed, draw, 5))
-        for name in ("negative", "darker")
+        for name in ("turned", "darker")
         for seed in (0, 1)
         for draw in (0, 1)
     }
@@ -75,7 +75,7 @@ def test_a_test_split_holds_out_what_any_number_of_shots_could_draw(dataset):
 
 
 def test_too_few_images_are_named(dataset):
-    with pytest.raises(UserError, match="negative has 22 images of class 2 to draw from, not 23"):
+    with pytest.raises(UserError, match="turned has 22 images of class 2 to draw from, not 23"):
         target(dataset).draw(0, 0, 23)
     with pytest.raises(UserError, match="nothing to test on is left"):
         target(dataset, train_split=False).evaluation(0, 0, 25)
