@@ -166,7 +166,7 @@ def _summarise(done: Sequence[Adapted], order: Order, console: Console) -> None:
             of = f" {escape(one.label)}" if one.label else ""
             console.print(f"[{style}]{one.outcome}[/]{of}: {escape(one.remark)}", soft_wrap=True)
     console.print(
-        f"per cent, mean over {order.draws} draws ± half-width of its 95% interval; "
+        "per cent, mean over a run's draws ± half-width of its 95% interval; "
         f"{order.iterations} iterations. Over seeds, with the paper's: sdgbench compare --view "
         f"few-shot --runs {escape(str(order.runs))}",
         style="dim", soft_wrap=True,
