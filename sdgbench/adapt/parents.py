@@ -1,7 +1,8 @@
 """Finds the finished runs that are to be adapted, and says what to do where there is none."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from sdgbench import record
@@ -25,8 +26,10 @@ def by_spec(store: Store, data_root: Path, targets: Sequence[str], spec: RunSpec
     if store.state(spec) == "done":
         return _parent(store.folder(spec))
     for path in sorted(store.folder(spec).parent.glob("*/record.json")):
-        found = record.read(path)
-        if _question(as_spec(found)) == _question(spec):
+        found = None
+        with suppress(UserError):  # what is damaged or of another version is not this run
+            found = _question(as_spec(record.read(path)))
+        if found == _question(spec):
             return _parent(path.parent)
     what, to_do = WHY[store.state(spec)]
     if missing := _missing_source(spec, data_root):
@@ -74,8 +77,8 @@ def _check(spec: RunSpec, targets: Sequence[str]) -> None:
             raise unknown(f"target of {_name(spec).partition(' on ')[2]} called", name, known)
 
 
-def _question(spec: RunSpec) -> dict[str, object]:
-    return asdict(replace(spec, targets=()))
+def _question(spec: RunSpec) -> str:
+    return replace(spec, targets=()).id
 
 
 def _name(spec: RunSpec) -> str:

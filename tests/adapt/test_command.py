@@ -232,6 +232,9 @@ def test_segmentation_has_no_shots(cli):
 def test_a_run_on_other_targets_is_found_all_the_same(cli, tmp_path):
     command = ("--method", "erm", "--dataset", "toy-turned", "--preset", "smoke", "--plugin", TOY)
     assert cli("run", *command, "--targets", "darker").code == 0
+    damaged = tmp_path / "runs" / "toy-turned" / "erm" / "0" / "record.json"
+    damaged.parent.mkdir()
+    damaged.write_text("{")
     done = cli("adapt", *command, "--target", "turned", "--shots", "0")
     assert done.code == 0, done.err
     (one,) = results(tmp_path / "runs").values()
