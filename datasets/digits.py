@@ -12,7 +12,7 @@ from PIL import Image
 from sdgbench.data import readers
 from sdgbench.data.dataset import RealDataset
 from sdgbench.data.parts import Candidate, File, Part, matching
-from sdgbench.dataset import Domain, Recipe, Split
+from sdgbench.dataset import Domain, Recipe, Split, rows_of
 from sdgbench.datasets import _recipes as recipes
 from sdgbench.errors import UserError
 from sdgbench.registry import register_dataset
@@ -186,16 +186,27 @@ class Digits(RealDataset):
         """The whole test set of another domain."""
         return _domain(name, *self.part(f"{name}-test"))
 
+    def target_train(self, name: str) -> Domain | None:
+        """The whole training set of another domain, where it is there; enlarged as it is read."""
+        if self.store.get(f"{name}-train") is None:
+            return None
+        images, labels = self.part(f"{name}-train")
+        return Domain(name, rows_of(images, change=_enlarged), labels.astype(np.uint8))
+
+
+def _enlarged(images: np.ndarray) -> np.ndarray:
+    """RGB of 32x32 pixels, channels first."""
+    if images.ndim == 4:
+        return images.transpose(0, 3, 1, 2)
+    grey = np.stack([
+        np.asarray(Image.fromarray(image).resize((32, 32), Image.Resampling.LANCZOS))
+        for image in np.asarray(images)
+    ])  # fmt: skip
+    return np.repeat(grey[:, None], 3, axis=1)
+
 
 def _domain(name: str, images: np.ndarray, labels: np.ndarray) -> Domain:
-    if images.ndim == 3:
-        grey = np.stack([
-            np.asarray(Image.fromarray(image).resize((32, 32), Image.Resampling.LANCZOS))
-            for image in np.asarray(images)
-        ])  # fmt: skip
-        images = np.repeat(grey[:, None], 3, axis=1)
-    else:
-        images = images.transpose(0, 3, 1, 2)
+    images = _enlarged(images)
     if labels.min() < 0 or labels.max() > 9:
         raise UserError(f"{name} has labels outside 0..9: it is damaged. Import it again.")
     return Domain(name, images, labels.astype(np.uint8))

@@ -17,6 +17,7 @@ from sdgbench.task import Classification
 
 HELD_OUT = 500  # of 1,797 handwritten digits, never trained on
 PER_DOMAIN = 1000
+FEW_SHOT = 500  # images of a domain's training split
 
 
 @register_dataset("digits-mini", paper="handwriting: Alpaydin and Kaynak, UCI, 1998 (scikit-learn)")
@@ -64,14 +65,25 @@ class DigitsMini(EmbeddedDataset):
 
     def target(self, name: str) -> Domain:
         """One unseen domain of 1,000 images; handwriting in it is held-out handwriting."""
-        rng = np.random.default_rng(zlib.crc32(name.encode()))
-        make: dict[str, Callable[[], Images]] = {
-            "street": lambda: domains.street(PER_DOMAIN, rng),
-            "texture": lambda: domains.texture(*_twice(_handwriting("val")), rng),
-            "print": lambda: domains.printed(PER_DOMAIN, rng),
-            "scan": lambda: domains.scan(*_twice(_handwriting("val")), rng),
-        }
-        return self.cached(name, make[name])
+        return self.cached(name, lambda: _render(name, name, PER_DOMAIN, _held_out_twice))
+
+    def target_train(self, name: str) -> Domain:
+        """500 other images of a domain, for few-shot samples.
+
+        As in MNIST-M, handwriting in it is handwriting of the source's training images: never one
+        that the domain is tested with.
+        """
+        key = f"{name}-train"
+        return self.cached(name, lambda: _render(name, key, FEW_SHOT, _some_trained_on), key=key)
+
+
+def _render(name: str, key: str, count: int, digits: Callable[[], Images]) -> Images:
+    rng = np.random.default_rng(zlib.crc32(key.encode()))
+    if name == "street":
+        return domains.street(count, rng)
+    if name == "print":
+        return domains.printed(count, rng)
+    return (domains.texture if name == "texture" else domains.scan)(*digits(), rng)
 
 
 def _handwriting(split: Split) -> Images:
@@ -85,6 +97,12 @@ def _as_rgb(images: Images) -> Images:
     return np.repeat(images[0][:, None], 3, axis=1), images[1]
 
 
-def _twice(images: Images) -> Images:
+def _held_out_twice() -> Images:
     """Each held-out digit appears with two backgrounds or distortions."""
-    return np.concatenate([images[0]] * 2), np.concatenate([images[1]] * 2)
+    images, labels = _handwriting("val")
+    return np.concatenate([images] * 2), np.concatenate([labels] * 2)
+
+
+def _some_trained_on() -> Images:
+    images, labels = _handwriting("train")
+    return images[:FEW_SHOT], labels[:FEW_SHOT]

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from sdgbench.method import Phase, Read
 from sdgbench.methods._ascent import frozen
@@ -113,6 +114,11 @@ class GUDEnsemble(GUD):
             return softmax.mean(0).log()
         chosen = softmax.amax(2, keepdim=True).argmax(0, keepdim=True)
         return logits.gather(0, chosen.expand(1, *logits.shape[1:]))[0]
+
+    def adapt_step(self, x: Tensor, y: Tensor, optimizer: Optimizer) -> Tensor:
+        """Each member learns from every image, also where another one would decide."""
+        losses = [self.task.loss(network(x), y) for network in self.networks()]
+        return self.optimise(sum(losses[1:], losses[0]), optimizer) / len(losses)
 
     def inference_modules(self) -> Sequence[nn.Module]:
         """All members count."""

@@ -98,13 +98,18 @@ class Domain:
 
     def take(self, most: int | None) -> "Domain":
         """At most so many images: always the same random ones, in their order."""
-        if most is None or most >= len(self):
-            return self
-        kept = np.sort(permutation(0, len(self), "take")[:most])
+        return self if most is None or most >= len(self) else self.select(self.rows_taken(most))
+
+    def rows_taken(self, most: int | None) -> np.ndarray:
+        """Which images ``take`` takes."""
+        return np.sort(permutation(0, len(self), "take")[:most])
+
+    def select(self, rows: np.ndarray) -> "Domain":
+        """The images of some rows, in their order."""
         if self.is_streamed:
-            images, labels = rows_of(self.images, kept), rows_of(self.labels, kept)
+            images, labels = rows_of(self.images, rows), rows_of(self.labels, rows)
             return Domain(self.name, images, labels, streams=True)
-        return Domain(self.name, self.images[kept], self.labels[kept])
+        return Domain(self.name, self.images[rows], self.labels[rows])
 
 
 def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
@@ -212,6 +217,13 @@ class Dataset:
     def target(self, name: str) -> Domain:
         """One of the domains that are never seen before evaluation; may raise MissingData."""
         raise NotImplementedError
+
+    def target_train(self, name: str) -> Domain | None:
+        """The training split of a target, from which few-shot samples are drawn; None: has none.
+
+        Only ``sdgbench adapt`` opens it, after training.
+        """
+        return None
 
     @classmethod
     def tiny(cls, options: Any, recipe: Recipe) -> "Dataset":

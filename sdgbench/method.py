@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from sdgbench import networks
 from sdgbench.dataset import Recipe
 from sdgbench.device import Device
+from sdgbench.errors import UserError
 from sdgbench.pool import Pool
 from sdgbench.seeds import derive
 from sdgbench.task import Task
@@ -110,6 +111,19 @@ class Method:
     def inference_modules(self) -> Sequence[nn.Module]:
         """What ``predict`` needs, and so what counts as its size."""
         return [self.network]
+
+    def adapt_step(self, x: Tensor, y: Tensor, optimizer: Optimizer) -> Tensor:
+        """One step of few-shot adaptation, on a copy of the trained method; returns the loss.
+
+        Only ``sdgbench adapt`` calls it. The optimiser holds what ``inference_modules`` names.
+        """
+        loss = self.task.loss(self.predict(x), y)
+        if not loss.requires_grad:
+            raise UserError(
+                f'"{self.name}" predicts without gradient, so it cannot be fine-tuned like this. '
+                "Give it an adapt_step(x, y, optimizer) of its own."
+            )
+        return self.optimise(loss, optimizer)
 
     # What methods build on -----------------------------------------------------------------
 

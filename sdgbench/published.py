@@ -31,10 +31,10 @@ class PublishedRow:
     cells: Mapping[str, float]
     printed: Mapping[str, float] = field(default_factory=dict)  # average, mce, rmce, std_...
     source: str = ""  # the source domain, or for later methods the short name of the reference
-    samples: str = ""  # of the target per class, where the method was given any: a number or "all"
     tag: str = ""
     venue: str = ""
     note: str = ""
+    shots: str = ""  # labelled images per class of the target, or "all"; empty: not adapted
     complete: bool = True  # no cell is missing
 
     def mean(self, names: Iterable[str] | None = None) -> float | None:
@@ -120,11 +120,6 @@ def table(name: str) -> PublishedTable:
     return next(found for found in tables() if found.name == name)
 
 
-def few_shot() -> tuple[PublishedRow, ...]:
-    """Adaptation with few images of the target: cells are named as in ``usps_to_mnist``."""
-    return table("few_shot").rows
-
-
 def read(path: Path) -> PublishedTable:
     """Read one file; one that cannot be read is named."""
     try:
@@ -189,9 +184,9 @@ def _row(
         cells=cells,
         printed={name: float(values[name]) for name in others if values[name]},
         source=source,
-        samples=values.get("target_samples_per_class", ""),
         tag=tag,
         venue=values.get("venue", ""),
         note=values.get("note", ""),
+        shots=values.get("target_samples_per_class", ""),
         complete=len(cells) == len(list(columns)),
     )

@@ -22,6 +22,7 @@ from sdgbench.method import Method, Phase, Setting
 from sdgbench.pool import Pool
 from sdgbench.progress import Filed, Reporter
 from sdgbench.spec import RunSpec
+from sdgbench.task import Task
 from sdgbench.train import Position, Trainer, phase_key
 
 
@@ -64,9 +65,14 @@ def build_method(
 ) -> Method:
     """Hand a method what it may know: the setting and the source's shape."""
     pool = Pool(pool_folder, source.images.shape[1:], source.labels.shape[1:])
+    return new_method(spec, dataset.task, device, len(source), pool)
+
+
+def new_method(spec: RunSpec, task: Task, device: Device, source_size: int, pool: Pool) -> Method:
+    """A method before its first step."""
     return spec.method_class(Setting(
-        params=spec.build_params(), task=dataset.task, recipe=spec.build_recipe(),
-        device=device, seed=spec.seed, source_size=len(source), pool=pool,
+        params=spec.build_params(), task=task, recipe=spec.build_recipe(),
+        device=device, seed=spec.seed, source_size=source_size, pool=pool,
     ))  # fmt: skip
 
 

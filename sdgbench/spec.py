@@ -3,8 +3,8 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from sdgbench import networks, record, registry, settings
@@ -42,6 +42,20 @@ class RunSpec:
     def label(self) -> str:
         """What a person calls it."""
         return record.label(vars(self))
+
+    @property
+    def command(self) -> str:
+        """What to type to run it."""
+        usual = _defaults(self.method_class, self.dataset_class, self.preset)
+        sets = {k: v for k, v in self.params.items() if v != usual[k]}
+        sets |= {key: self.options[key] for key in self.option_changes}
+        sets |= {f"recipe.{key}": self.recipe[key] for key in self.recipe_changes}
+        parts = [
+            f"sdgbench run --method {self.method} --dataset {self.dataset} --preset {self.preset}",
+            f"--seeds {self.seed}", *(f"--set {k}={settings.show(v)}" for k, v in sets.items()),
+            *([f"--targets {','.join(self.targets)}"] if self.targets else []),
+        ]  # fmt: skip
+        return " ".join(parts)
 
     @property
     def method_class(self) -> type[Method]:
@@ -84,6 +98,21 @@ class RunSpec:
     def skipped(self) -> str | None:
         """Why the method makes no sense on this dataset, or None."""
         return self.method_class.skip(self.dataset_class.task)
+
+
+def as_spec(record: Mapping[str, Any]) -> RunSpec:
+    """The specification that a record holds."""
+    known = {field.name for field in fields(RunSpec)}
+    values = {key: value for key, value in record["spec"].items() if key in known}
+    for key in ("targets", "option_changes", "recipe_changes"):
+        values[key] = tuple(values.get(key, ()))
+    spec = RunSpec(**values)
+    if spec.dataset_version != spec.dataset_class.version:
+        raise UserError(
+            f"{spec.label} was made with version {spec.dataset_version} of {spec.dataset}; this "
+            f"sdgbench has version {spec.dataset_class.version}, whose data are not the same."
+        )
+    return spec
 
 
 def _revive(cls: type, values: dict[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 import math
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ import numpy as np
 
 from sdgbench import metrics, registry, storage
 from sdgbench.dataset import Dataset, Domain, MissingData
-from sdgbench.errors import UserError, explain_os_errors
+from sdgbench.errors import explain_os_errors
 from sdgbench.evaluate import average
 from sdgbench.record import Record
-from sdgbench.spec import RunSpec
+from sdgbench.spec import as_spec
 
 NOT_RECOMPUTED = "source validation, efficiency and cost (nothing is stored to recompute them from)"
 
@@ -79,21 +79,6 @@ def verify(record: Record, folder: Path, data_root: Path) -> Verdict:
             numbers += len(means)
             found += _differences(choice, claimed, means)
     return Verdict(numbers, tuple(found), tuple(unchecked))
-
-
-def as_spec(record: Record) -> RunSpec:
-    """The specification that a record holds."""
-    known = {field.name for field in fields(RunSpec)}
-    values = {key: value for key, value in record["spec"].items() if key in known}
-    for key in ("targets", "option_changes", "recipe_changes"):
-        values[key] = tuple(values.get(key, ()))
-    spec = RunSpec(**values)
-    if spec.dataset_version != spec.dataset_class.version:
-        raise UserError(
-            f"{spec.label} was made with version {spec.dataset_version} of {spec.dataset}; "
-            f"this sdgbench has version {spec.dataset_class.version} and cannot verify it."
-        )
-    return spec
 
 
 def _target(dataset: Dataset, name: str, most: int | None) -> Domain:

@@ -321,6 +321,7 @@ def test_compare_imports_no_torch(python, cli, tmp_path):
 VERBS = [
     "run",
     "status",
+    "adapt",
     "compare",
     "report",
     "plot",

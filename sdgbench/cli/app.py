@@ -13,6 +13,7 @@ VERBS = {
     "run": "Train and evaluate methods on datasets.",
     "status": "Tell how far all runs are.",
     "cancel": "Take runs back from Slurm.",
+    "adapt": "Fine-tune finished runs on a few images of a target.",
     "compare": "Show the results of finished runs as tables.",
     "report": "Write the results as one HTML page.",
     "plot": "Draw the figures as files.",

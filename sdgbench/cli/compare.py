@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sdgbench.leaderboard import Board, Run, Table
 
 VIEWS = ("domains", "severity", "corruptions", "classes", "efficiency", "cost")
+FEW_SHOT = "few-shot"
 STYLES = ("table", "md", "latex", "csv", "json", "html")
 MOST_SKIPPED = 20  # lines about records that cannot be read
 EXAMPLES = """\b
@@ -31,7 +32,7 @@ Examples:
 @click.option("--methods", "--method", default="", metavar="NAMES", help="Only these methods.",
               shell_complete=options.completer("method"))  # fmt: skip
 @click.option("--preset", default="", metavar="NAME", help="Only this preset.")
-@click.option("--view", type=click.Choice(VIEWS), default="domains", show_default=True,
+@click.option("--view", type=click.Choice((*VIEWS, FEW_SHOT)), default="domains", show_default=True,
               help="What the columns are.")  # fmt: skip
 @click.option("--sort", default="", metavar="COLUMN",
               help="Sort by a column, best first, or by method; else by the ranked average.",
@@ -70,6 +71,11 @@ def command(
     shown = boards(found)
     _check_methods(shown, wanted, baseline)
     shown = [b for b in shown if not wanted or _names(b) & set(wanted)]
+    if view == FEW_SHOT:
+        if choice != "last":
+            raise UserError("Adaptations start from the last iterate. Leave --choice away.")
+        _print(_few_shot(shown, baseline, sort, wanted), style, output)
+        return
     fitting = [board for board in shown if view in board.views()]
     if not fitting:
         raise UserError(f"Nothing here has the view {view}. There is: {', '.join(_views(shown))}.")
@@ -149,6 +155,19 @@ def _check_methods(shown: "Sequence[Board]", wanted: Sequence[str], baseline: st
             raise unknown("finished run of the method", name, methods)
     if baseline not in known and baseline != "erm":  # without erm, tables say what to run
         raise unknown("finished run of the baseline", baseline, methods)
+
+
+def _few_shot(
+    shown: "Sequence[Board]", baseline: str, sort: str, wanted: Sequence[str]
+) -> "list[Table]":
+    from sdgbench.leaderboard.few_shot import few_shot_tables
+
+    tables, problems = few_shot_tables(shown, baseline, sort, wanted)
+    for error in problems[:MOST_SKIPPED]:
+        click.echo(f"Skipped: {error}", err=True)
+    if not tables:
+        raise UserError("None of these runs was adapted. Do it: sdgbench adapt --help")
+    return tables
 
 
 def _views(shown: "Sequence[Board]") -> list[str]:

@@ -62,19 +62,19 @@ def assignment(text: str, option: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def numbers(text: str) -> list[int]:
-    """Read seeds: ``0``, ``0,3``, ``0-4`` or a mixture."""
+def numbers(text: str, what: str = "seed", how: str = "--seeds 0, 0,3 or 0-4") -> list[int]:
+    """Read seeds or the like: ``0``, ``0,3``, ``0-4`` or a mixture."""
     found: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         try:
             if not first and dash:
-                raise UserError(f"The seed {part.strip()} is negative. Seeds are 0 and up.")
+                raise UserError(f"The {what} {part.strip()} is negative. Write {how}.")
             start, stop = int(first), int(last) if dash else int(first)
         except ValueError:
-            raise UserError(f'"{part}" is not a seed. Write --seeds 0, 0,3 or 0-4.') from None
+            raise UserError(f'"{part}" is not a {what}. Write {how}.') from None
         if stop < start or stop - start >= 10_000:
-            raise UserError(f'"{part}" is not a range of seeds. Write the smaller one first.')
+            raise UserError(f'"{part}" is not a range of {what}s. Write the smaller one first.')
         found.extend(range(start, stop + 1))
     return list(dict.fromkeys(found))
 

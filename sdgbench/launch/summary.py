@@ -1,14 +1,14 @@
 """What a matrix came to, as a table and an exit code."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sdgbench.launch.one import Result
+from sdgbench.launch.one import Outcome, Result
 
 STYLES = {"done": "green", "failed": "bold red", "failed before": "red", "refused": "red",
           "skipped": "yellow", "stopped": "yellow"}  # fmt: skip
@@ -21,7 +21,7 @@ def conclude(results: Sequence[Result], console: Console, runs: Path) -> int:
             print(f"Error: {remark}", file=sys.stderr)
     else:
         _summarise(results, console, runs)
-    return _exit_code(results)
+    return exit_code({result.outcome for result in results})
 
 
 def _summarise(results: Sequence[Result], console: Console, runs: Path) -> None:
@@ -58,10 +58,10 @@ def _summarise(results: Sequence[Result], console: Console, runs: Path) -> None:
         console.print("Stopped and saved. Run the same command again to go on.", style="bold")
 
 
-def _exit_code(results: Sequence[Result]) -> int:
-    outcomes = {result.outcome for result in results}
+def exit_code(outcomes: Collection[Outcome]) -> int:
+    """What the shell is told."""
     if "failed" in outcomes or "failed before" in outcomes:
         return 1
     if "refused" in outcomes:
         return 2
-    return 130 if outcomes & {"stopped", "not started"} else 0
+    return 130 if {"stopped", "not started"} & set(outcomes) else 0

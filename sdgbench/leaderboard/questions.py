@@ -1,4 +1,4 @@
-"""The paper's other questions beside ours: efficiency, ways to relax, few images of the target."""
+"""The paper's other questions beside ours: efficiency and ways to relax."""
 
 import json
 import re
@@ -10,7 +10,6 @@ from sdgbench.leaderboard.grouping import Board, Row
 from sdgbench.leaderboard.runs import Run
 from sdgbench.leaderboard.table import Line, Table
 from sdgbench.leaderboard.verdicts import (
-    NO_RUNS,
     RULE,
     Pair,
     as_line,
@@ -33,7 +32,7 @@ def tables(
     """One table per question that was asked of the board's dataset and source."""
     if not published.tables_for(board.dataset, str(board.ground.source.get("name", ""))):
         return []
-    found = (make(board, choice, rows) for make in (_efficiency, _relaxation, _few_shot))
+    found = (make(board, choice, rows) for make in (_efficiency, _relaxation))
     return [_only(table, methods) for table in found if table and _only(table, methods).lines]
 
 
@@ -163,24 +162,3 @@ def _relaxation(board: Board, choice: str, rows: Sequence[Row]) -> Table | None:
 
 def _parameter(row: Row, name: str) -> object:
     return json.loads(next(iter(row.runs.values())).params).get(name)
-
-
-def _few_shot(board: Board, choice: str, rows: Sequence[Row]) -> Table | None:
-    table = published.table("few_shot")
-    if board.dataset != table.dataset:
-        return None
-    lines = [
-        without_runs(f"{row.method}, {row.samples} per class", name.replace("_to_", " to "), value)
-        for row in published.few_shot()
-        for name, value in row.cells.items()
-    ]
-    notes = [
-        f"per class: labelled images of the target that a method was given; ours: {NO_RUNS}, since "
-        "runs of this benchmark see none",
-        *sources_of([table]),
-    ]
-    made = beside(board, choice, lines, notes, ", few images of the target")
-    # Nothing of it is ours: it is the same beside every table of the dataset.
-    title = f"{board.dataset}, few images of the target: {table.metric}, beside the paper"
-    ours = dict.fromkeys(("preset", "remark", "reduced_scale", "choice"), "")
-    return replace(made, title=title, reduced="", legend="", facts={**made.facts, **ours})

@@ -45,7 +45,7 @@ def table(
     shown = statistics.assemble(
         rows, measures, _ranked(board, choice), reference if compared else None, baseline
     )
-    lines = _sorted(shown.lines, shown.columns, sort, rows, board, choice)
+    lines = sort_lines(shown.lines, shown.columns, sort, rows, _ranked(board, choice))
     notes = [*board.data_notes(rows), *shown.notes, *_notes(board, rows, choice, baseline, view)]
     return Table(
         kind=view,
@@ -282,17 +282,18 @@ def _legend(board: Board, view: str) -> Iterator[str]:
         yield "a class: share of its images that are decided right, mean over the domains with any"
 
 
-def _sorted(
+def sort_lines(
     lines: Sequence[Line], columns: Sequence[Column], sort: str, rows: Sequence[Row],
-    board: Board, choice: str,
+    ranked: Measure,
 ) -> list[Line]:  # fmt: skip
+    """Best first by a column, or by name; without one, by what methods are ranked by."""
     if sort == "method":
         return sorted(lines, key=lambda line: line.method)
     column = next((column for column in columns if column.name == sort), None)
     if sort and column is None:
         raise unknown("column", sort, ["method", *(column.name for column in columns)])
     if column is None:
-        ranks: Samples = _ranked(board, choice).samples(rows)
+        ranks: Samples = ranked.samples(rows)
         means = {name: statistics.mean(values) for name, values in ranks.items()}
         return sorted(lines, key=lambda line: _key(means[line.method], -1))
     sign = -1 if column.better == "higher" or column.name.startswith("gain") else 1
