@@ -7,7 +7,7 @@ LOG := $(VENV)/install.log
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench leaderboards
+.PHONY: help demo test lint format bench leaderboards paper
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -47,6 +47,9 @@ leaderboards: $(READY) ## Make the committed tables from the committed records
 	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --output leaderboards/results.md
 	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --view efficiency --output leaderboards/efficiency.md
 	@$(PY) docs/pictures.py compare
+
+paper: $(READY) ## Make the paper's tables and figures at reduced scale (half an hour on 2 cores)
+	@$(VENV)/bin/sdgbench paper $(ARGS)
 
 bench: $(READY) ## Measure the harness against bare code
 	@$(PY) -m pytest tests/benchmarks -o addopts="--import-mode=importlib" -q -s --benchmark-only --benchmark-columns=median $(ARGS)

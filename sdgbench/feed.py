@@ -99,6 +99,7 @@ class Feed:
         self.augment = read.augment and recipe.augment == "crop-flip"
         self.epoch, self.offset, self.size = 0, 0, 0
         self._order = np.empty(0, dtype=np.int64)
+        self._drawn = np.empty(0, dtype=np.int64)  # the last batch
 
     def begin(self) -> None:
         """A phase begins: a counted read starts over, with what there is now."""
@@ -110,7 +111,7 @@ class Feed:
         """Draw the next batch."""
         if self.source.ahead:
             self.source.prefetch(self.key, self._upcoming(self.source.ahead))
-        chosen = self._choose()
+        chosen = self._drawn = self._choose()
         images, labels = self._gather(chosen)
         if self.augment:
             place = ("augment", self.key, self.epoch, self.offset)
@@ -172,14 +173,29 @@ class Feed:
         from_pool = chosen >= first
         return chosen[:0] if from_pool.all() else np.where(from_pool, 0, chosen)
 
+    @property
+    def origins(self) -> np.ndarray:
+        """Which source images the last batch was made of; -1: not known."""
+        if self.read.what == "source":
+            return self._drawn
+        first = len(self.source) if self.read.what == "source+pool" else 0
+        from_pool = self._drawn >= first
+        found = self._drawn.copy()
+        found[from_pool] = self.pool.origins[self._places(self._drawn[from_pool] - first)]
+        return found
+
     def _in_pool(self, positions: np.ndarray) -> tuple[Tensor, Tensor]:
         """Read by position among the stretches that are read."""
+        return self.pool.gather(self._places(positions))
+
+    def _places(self, positions: np.ndarray) -> np.ndarray:
+        """Where in the pool these are."""
         if self.read.only is not None:
-            starts = np.array([start for start, _ in self.read.only])
-            ends = np.cumsum([stop - start for start, stop in self.read.only])
+            starts = np.array([start for start, _ in self.read.only], dtype=np.int64)
+            ends = np.cumsum([stop - start for start, stop in self.read.only], dtype=np.int64)
             which = np.searchsorted(ends, positions, side="right")
             positions = starts[which] + positions - np.concatenate([[0], ends])[which]
-        return self.pool.gather(positions)
+        return positions
 
     def _gather(self, chosen: np.ndarray) -> tuple[Tensor, Tensor]:
         if self.read.what == "source":

@@ -25,6 +25,8 @@ class Pool:
         self.folder = folder
         self.image_shape, self.label_shape = tuple(image_shape), tuple(label_shape)
         self.count = 0
+        self.domains: list[tuple[int, int]] = []  # stretches of it, in the order they were made
+        self.origins = np.empty(0, np.int64)  # which source image each was made of; -1: not known
         self._bytes = (4 * int(np.prod(image_shape)), int(np.prod(label_shape)))
 
     def __len__(self) -> int:
@@ -49,6 +51,18 @@ class Pool:
                 with path.open("ab") as file:
                     file.write(array.tobytes())
         self.count += len(images)
+        self.origins = np.concatenate([self.origins, np.full(len(images), -1)])
+
+    def trace(self, before: int, origins: np.ndarray) -> None:
+        """Note what a step's images were made of, if it made one of each of its batch."""
+        if self.count - before == len(origins):
+            self.origins[before:] = origins
+
+    def end_domain(self) -> None:
+        """What was added since the last domain's end is one augmented domain."""
+        start = self.domains[-1][1] if self.domains else 0
+        if self.count > start:
+            self.domains.append((start, self.count))
 
     def gather(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
         """Read some images and labels, in the given order."""
@@ -67,11 +81,18 @@ class Pool:
                 if path.exists():
                     with path.open("rb") as file:
                         os.fsync(file.fileno())
-        return {"count": self.count}
+        return {
+            "count": self.count,
+            "domains": [list(domain) for domain in self.domains],
+            "origins": torch.from_numpy(self.origins.astype(np.int32)),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Cut the files back to a checkpoint's length."""
         self.count = int(state["count"])
+        self.domains = [(start, stop) for start, stop in state.get("domains", ())]
+        known = state.get("origins", torch.full((self.count,), -1))
+        self.origins = known.cpu().numpy().astype(np.int64)
         for path, size in zip(self.files, self._bytes, strict=True):
             if not path.exists():
                 if self.count:

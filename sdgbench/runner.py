@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from sdgbench import checkpoint, efficiency, provenance, record, registry, storage
+from sdgbench.analysis import embedding, hulls, transport
 from sdgbench.dataset import Dataset, Domain
 from sdgbench.device import Device
 from sdgbench.evaluate import Evaluation, average, evaluate
@@ -111,6 +112,12 @@ def execute(
         position.seconds["evaluate"] = time.perf_counter() - began
         checkpoint.assign_weights(method, choices["last"])
         _write_predictions(folder / "predictions.npz", evaluation.decisions)
+        began = time.perf_counter()
+        analyses = {
+            "transport": transport.measure(method, source),
+            "embedding": embedding.keep(folder, method, source, dataset, list(evaluation.domains)),
+        }
+        position.seconds["analyses"] = time.perf_counter() - began
         finished = {
             "schema": record.SCHEMA,
             "id": spec.id,
@@ -130,6 +137,7 @@ def execute(
                 **efficiency.measure(method, quickly=spec.preset == "smoke"),
                 "peak_memory_bytes": peak,
             },
+            **analyses,
             "cost": _cost(trainer.plan, position),
             "flags": {**_flags(spec, method), **dataset.data_flags()},
             "code": {
@@ -140,7 +148,8 @@ def execute(
             "packages": provenance.packages(),
             "machine": device.describe(),
             "files": {
-                name: storage.sha256(folder / name) for name in ("predictions.npz", "train.jsonl")
+                name: storage.sha256(folder / name)
+                for name in ("predictions.npz", "train.jsonl", hulls.FILE)
             },
         }  # fmt: skip
         storage.write_json(folder / "record.json", finished)

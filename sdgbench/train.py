@@ -127,6 +127,8 @@ class Trainer:
                 phase = self.plan[self.at.phase]
                 self._run_phase(phase)
                 self.at.phase, self.at.step = self.at.phase + 1, 0
+                if not self._goes_on(phase):
+                    self.method.pool.end_domain()
                 self._save(finished=self.at.phase == len(self.plan))
         return self.at
 
@@ -148,7 +150,10 @@ class Trainer:
         while self.at.step < phase.steps:
             seed_everything(self.seed, "method", self.at.phase, self.at.step)
             batch = [tensor for feed in feeds for tensor in feed.next()]
+            in_pool = len(self.method.pool)
             loss = step_of(*batch)
+            if feeds and len(self.method.pool) > in_pool:
+                self.method.pool.trace(in_pool, feeds[0].origins)
             self.at.step += 1
             images += len(batch[0]) if batch else 0
             if loss is not None:
@@ -171,6 +176,11 @@ class Trainer:
                 shown, shown_seconds, images = time.perf_counter(), seconds, 0
         self._clock.stop()
         self.reporter.end()
+
+    def _goes_on(self, phase: Phase) -> bool:
+        """Whether the next phase does more of the same: one domain may come of several phases."""
+        following = self.plan[self.at.phase : self.at.phase + 1]
+        return any((next_.name, next_.part) == (phase.name, phase.part) for next_ in following)
 
     def _feeds_of(self, phase: Phase) -> list[Feed]:
         """Phases of one name share their streams, so "train" goes on where it stood."""

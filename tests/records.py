@@ -217,3 +217,25 @@ def write(
         for method in methods
         for seed in seeds
     ]
+
+
+def sampled(root, data, name="digits-mini", domains=("street", "scan"), wrong=0, method="erm"):
+    """A record of real data with decisions of which the first ``wrong`` of each domain fail."""
+    import numpy as np
+
+    from sdgbench import spec
+
+    asked = spec.resolve(method, name, "smoke", 0)
+    dataset = asked.dataset_class(data, asked.build_options(), asked.build_recipe())
+    record = make(method, 0, name, "smoke", scores=dict.fromkeys(domains, 0.5), domains=domains)
+    record["spec"] |= {"recipe": dict(asked.recipe), "options": dict(asked.options)}
+    record["domains"], decisions = {}, {}
+    for domain in domains:
+        real = dataset.target(domain).take(dataset.recipe_used.test_images)
+        record["domains"][domain] = {"tags": {}, "count": len(real), "sha256": real.sha256()}
+        decided = np.array(real.labels)
+        decided[:wrong] = (decided[:wrong] + 1) % dataset.task.classes
+        decisions[f"last/{domain}"] = decided
+    folder = save(root, record).parent
+    np.savez_compressed(folder / "predictions.npz", **decisions)
+    return folder

@@ -17,6 +17,7 @@ VERBS = {
     "compare": "Show the results of finished runs as tables.",
     "report": "Write the results as one HTML page.",
     "plot": "Draw the figures as files.",
+    "paper": "Make the tables and figures of the M-ADA paper.",
     "list": "List methods and datasets.",
     "info": "Tell all about a method or a dataset.",
     "new": "Write the file of a new method.",

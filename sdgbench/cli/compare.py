@@ -12,7 +12,7 @@ from sdgbench.errors import UserError, unknown
 if TYPE_CHECKING:
     from sdgbench.leaderboard import Board, Run, Table
 
-VIEWS = ("domains", "severity", "corruptions", "classes", "efficiency", "cost")
+VIEWS = ("domains", "severity", "corruptions", "classes", "efficiency", "cost", "transport")
 FEW_SHOT = "few-shot"
 STYLES = ("table", "md", "latex", "csv", "json", "html")
 MOST_SKIPPED = 20  # lines about records that cannot be read
@@ -23,6 +23,7 @@ Examples:
   sdgbench compare --methods mada,gud --sort worst --format csv
   sdgbench compare --runs runs --runs elsewhere/runs --output table.tex
   sdgbench compare --dataset digits --preset paper --paper
+  sdgbench compare --ablation mada
 """
 
 
@@ -41,6 +42,10 @@ Examples:
               help="The method that gains, mCE and RmCE refer to.")  # fmt: skip
 @click.option("--choice", type=click.Choice(["last", "val"]), default="last", show_default=True,
               help="Weights: the last iterate, or the best on held-out source.")  # fmt: skip
+@click.option("--ablation", "ablated", default="", metavar="METHOD",
+              help="Only this method, its ablations (METHOD-...) and its runs with changed "
+                   "parameters, with gains over it and the paper's rows.",
+              shell_complete=options.completer("method"))  # fmt: skip
 @click.option("--paper", is_flag=True, help="Also show published numbers beside ours.")
 @click.option("--format", "style", type=click.Choice(STYLES), default=None,
               help="How to print; default: table, or what the suffix of --output says.",
@@ -53,7 +58,7 @@ Examples:
 )  # fmt: skip
 def command(
     dataset: str, methods: str, preset: str, view: str, sort: str, baseline: str, choice: str,
-    paper: bool, style: str | None, output: Path | None, runs: tuple[Path, ...],
+    ablated: str, paper: bool, style: str | None, output: Path | None, runs: tuple[Path, ...],
 ) -> None:  # fmt: skip
     """Show finished runs: methods as rows, unseen domains as columns.
 
@@ -61,7 +66,7 @@ def command(
     ERM. Only runs on the same ground (dataset version, content, recipe, preset, domains) share a
     table.
     """
-    from sdgbench.leaderboard import SUFFIXES, boards, paper_tables
+    from sdgbench.leaderboard import SUFFIXES, ablate, beside_paper, boards, paper_tables
 
     style = style or _style(output, SUFFIXES)
     found = _load(runs, choice, view == "classes")
@@ -69,6 +74,8 @@ def command(
     found = _keep(found, "dataset", options.names(dataset, "--dataset") if dataset else [])
     found = _keep(found, "preset", options.names(preset, "--preset") if preset else [])
     shown = boards(found)
+    if ablated:
+        shown, baseline = ablate(shown, ablated), ablated
     _check_methods(shown, wanted, baseline)
     shown = [b for b in shown if not wanted or _names(b) & set(wanted)]
     if view == FEW_SHOT:
@@ -89,6 +96,8 @@ def command(
                 raise
             unsortable.append(error)
             tables.append(board.table(view, choice, baseline, "", wanted))
+        if ablated and (variants := beside_paper(board, ablated, choice)):
+            tables.append(variants)
         if paper:
             beside = paper_tables(board, choice, wanted)
             if not beside:

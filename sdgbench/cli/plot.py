@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from sdgbench.cli import options
 from sdgbench.cli.options import names
 from sdgbench.errors import UserError, unknown
 
@@ -14,6 +15,8 @@ Examples:
   sdgbench plot
   sdgbench plot bars scatter --format pdf --width 3.25in
   sdgbench plot severity --dataset cifar10c --preset paper --output figures
+  sdgbench plot sweep tsne --dataset digits-mini --methods mada,gud
+  sdgbench plot gallery --dataset streets-mini --domains city/dawn,town/night
 """
 
 
@@ -36,27 +39,37 @@ def _inches(text: str) -> float:
               help="Kinds of files.")  # fmt: skip
 @click.option("--width", default="6.75in", show_default=True,
               help="Width: 3.25in for one column of a paper, 6.75in for two.")  # fmt: skip
+@click.option("--domains", default="", metavar="NAMES",
+              help="Unseen domains that the gallery shows.")  # fmt: skip
 @click.option("--output", metavar="DIR", default="figures", show_default=True,
               type=click.Path(path_type=Path), help="Write into this folder.")  # fmt: skip
 @click.option("--runs", metavar="DIR", multiple=True, default=("runs",), envvar="SDGBENCH_RUNS",
               show_default=True, type=click.Path(path_type=Path),
               help="Folder of runs; may be given several times (or set SDGBENCH_RUNS).",
 )  # fmt: skip
+@options.data
+@options.plugins
 def command(
     figures: tuple[str, ...], dataset: str, methods: str, preset: str, formats: str, width: str,
-    output: Path, runs: tuple[Path, ...],
+    domains: str, output: Path, runs: tuple[Path, ...], data: Path,
 ) -> None:  # fmt: skip
-    """Draw figures as files: bars, heatmap, severity, scatter, curves; else all of them.
+    """Draw figures as files: bars, heatmap, severity, scatter, curves, sweep, meta; else all these.
 
-    Each file is named <dataset>-<preset>-<figure>; a figure says if its runs are at reduced scale.
+    sweep: the score against each parameter that runs differ in; meta: gains by meta-learning.
+    Only when named: tsne (source, augmented and target samples in the embedding) and gallery
+    (segmentation, image by image). Each file is named <dataset>-<preset>-<figure>; a figure says
+    if its runs are at reduced scale.
     """
+    from sdgbench.report import experiments
     from sdgbench.report import figures as drawing
     from sdgbench.report.gather import gather
 
     wanted = list(dict.fromkeys(name for text in figures for name in names(text, "FIGURE")))
     for name in wanted:
-        if name not in drawing.FIGURES:
-            raise unknown("figure", name, drawing.FIGURES)
+        if name not in experiments.FIGURES:
+            raise unknown("figure", name, experiments.FIGURES)
+    shown = names(domains, "--domains") if domains else []
+    experiments.check_domains(shown, wanted)
     kinds = names(formats, "--format")
     for kind in kinds:
         if kind not in drawing.FORMATS:
@@ -70,8 +83,10 @@ def command(
     )
     for remark in found.remarks():
         click.echo(remark, err=True)
-    chosen = wanted or list(drawing.FIGURES)
-    written, impossible = drawing.write(found.boards, chosen, output, kinds, inches)
+    written, impossible = drawing.write(
+        found.boards, wanted or experiments.USUAL, output, kinds, inches, data, shown,
+        experiments.FIGURES,
+    )  # fmt: skip
     for lacking in impossible if wanted else ():
         click.echo(f"The records do not allow {lacking}.", err=True)
     if not written:

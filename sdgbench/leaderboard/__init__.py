@@ -5,6 +5,7 @@ view of a board, and ``render`` prints tables in any format. Formats decide noth
 must be told is in the table.
 """
 
+from sdgbench.leaderboard.ablation import ablate, beside_paper
 from sdgbench.leaderboard.corruption import corruption_errors, relative_errors
 from sdgbench.leaderboard.formats import FORMATS, SUFFIXES, render
 from sdgbench.leaderboard.grouping import BASELINE, Board, Row, boards
@@ -15,6 +16,6 @@ from sdgbench.leaderboard.views import VIEWS, table
 
 __all__ = [
     "BASELINE", "FORMATS", "SUFFIXES", "VIEWS", "Board", "Cell", "Column", "Ground", "Line",
-    "Loaded", "Row", "Run", "Scores", "Table", "as_run", "boards", "corruption_errors", "load",
-    "paper_tables", "relative_errors", "render", "table",
+    "Loaded", "Row", "Run", "Scores", "Table", "ablate", "as_run", "beside_paper", "boards",
+    "corruption_errors", "load", "paper_tables", "relative_errors", "render", "table",
 ]  # fmt: skip

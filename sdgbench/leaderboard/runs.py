@@ -102,6 +102,8 @@ class Run:
     method_file: str  # hash of the method's source file
     classes: tuple[str, ...] = ()  # their names, where the record tells a score for each
     place: str = ""  # the folder where the run lives; a Path would take a tenth of its time
+    transport: Mapping[str, Any] = field(default_factory=dict)  # how far augmented domains are
+    embedding: Mapping[str, Any] = field(default_factory=dict)  # what area they cover
 
     @property
     def folder(self) -> Path | None:
@@ -148,7 +150,8 @@ def _as_run(
     wanted = classes if with_classes else ()
     flags = record.get("flags") or {}
     efficiency, cost = record.get("efficiency") or {}, record.get("cost") or {}
-    for part in (flags, efficiency, cost):
+    transport, embedding = record.get("transport") or {}, record.get("embedding") or {}
+    for part in (flags, efficiency, cost, transport, embedding):
         if not isinstance(part, dict):
             raise TypeError(f"{part!r} is not an object")
     machine = record.get("machine") or {}
@@ -170,6 +173,8 @@ def _as_run(
         method_file=str((record.get("code") or {}).get("method_file_sha256", "")),
         classes=classes,
         place=place,
+        transport=transport,
+        embedding=embedding,
     )
 
 

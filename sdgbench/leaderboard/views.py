@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sdgbench import registry
 from sdgbench.errors import UserError, unknown
-from sdgbench.leaderboard import corruption, formats, statistics
+from sdgbench.leaderboard import corruption, formats, statistics, transport
 from sdgbench.leaderboard.corruption import HIGHEST
 from sdgbench.leaderboard.grouping import BASELINE, Board, Row, shorten
 from sdgbench.leaderboard.runs import Run
@@ -41,11 +41,11 @@ def table(
         raise UserError(f"No run on {board.dataset} is by {', '.join(methods)}.")
     reference = board.row(baseline)
     measures = list(VIEWS[view](board, choice, baseline, reference))
-    compared = view not in ("efficiency", "cost")
+    compared = view not in ("efficiency", "cost", "transport")
     shown = statistics.assemble(
-        rows, measures, _ranked(board, choice), reference if compared else None, baseline
+        rows, measures, ranked(board, choice), reference if compared else None, baseline
     )
-    lines = sort_lines(shown.lines, shown.columns, sort, rows, _ranked(board, choice))
+    lines = sort_lines(shown.lines, shown.columns, sort, rows, ranked(board, choice))
     notes = [*board.data_notes(rows), *shown.notes, *_notes(board, rows, choice, baseline, view)]
     return Table(
         kind=view,
@@ -70,6 +70,7 @@ def available(board: Board) -> list[str]:
         "severity": corruption.is_corrupted(board.ground),
         "corruptions": corruption.is_corrupted(board.ground),
         "classes": bool(board.classes),
+        "transport": any(run.transport for row in board.rows for run in row.runs.values()),
     }
     return [view for view in VIEWS if fits.get(view, True)]
 
@@ -91,7 +92,8 @@ def _average(
     )
 
 
-def _ranked(board: Board, choice: str) -> Measure:
+def ranked(board: Board, choice: str) -> Measure:
+    """The average that methods are ranked by."""
     return _average(board, board.ranked, choice)
 
 
@@ -209,7 +211,7 @@ def _classes(board: Board, choice: str, baseline: str, reference: Row | None) ->
             Column(_free(board, name, "class"), "", "higher"),
             _score(choice, lambda run, number=number: score(run, number)),  # type: ignore[misc]
         )
-    yield _ranked(board, choice)
+    yield ranked(board, choice)
 
 
 def number(source: str, *keys: str) -> Callable[[Run], float | None]:
@@ -227,7 +229,7 @@ def number(source: str, *keys: str) -> Callable[[Run], float | None]:
 def _efficiency(
     board: Board, choice: str, baseline: str, reference: Row | None
 ) -> Iterator[Measure]:
-    yield _ranked(board, choice)
+    yield ranked(board, choice)
     for name, keys, scale, digits, definition in (
         ("params_M", ("parameters_inference",), 1e-6, 2, "million parameters at inference"),
         ("train_params_M", ("parameters_train",), 1e-6, 2, "the same in training"),
@@ -242,7 +244,7 @@ def _efficiency(
 
 
 def _cost(board: Board, choice: str, baseline: str, reference: Row | None) -> Iterator[Measure]:
-    yield _ranked(board, choice)
+    yield ranked(board, choice)
 
     def others(run: Run) -> float | None:
         found = run.cost.get("other_seconds")
@@ -259,15 +261,23 @@ def _cost(board: Board, choice: str, baseline: str, reference: Row | None) -> It
         yield Measure(Column(name, definition), number("cost", name), 1, 0)
 
 
+def _transport(
+    board: Board, choice: str, baseline: str, reference: Row | None
+) -> Iterator[Measure]:
+    yield ranked(board, choice)
+    yield from transport.measures()
+
+
 View = Callable[[Board, str, str, Row | None], Iterator[Measure]]
 VIEWS: dict[str, View] = {
     "domains": _domains, "severity": _severity, "corruptions": _corruptions, "classes": _classes,
-    "efficiency": _efficiency, "cost": _cost,
+    "efficiency": _efficiency, "cost": _cost, "transport": _transport,
 }  # fmt: skip
 TITLES = {
     "domains": "", "severity": ", by severity", "corruptions": f", corruptions at level {HIGHEST}",
     "classes": ", {} per class", "efficiency": ", and what using the model costs",
     "cost": ", and what training cost",
+    "transport": ", and how far the augmented domains are from the source",
 }  # fmt: skip
 
 
@@ -280,11 +290,13 @@ def _legend(board: Board, view: str) -> Iterator[str]:
         yield "a class: its IoU, mean over the domains where it has one"
     elif view == "classes":
         yield "a class: share of its images that are decided right, mean over the domains with any"
+    elif view == "transport":
+        yield from transport.LEGEND
 
 
 def sort_lines(
     lines: Sequence[Line], columns: Sequence[Column], sort: str, rows: Sequence[Row],
-    ranked: Measure,
+    by: Measure,
 ) -> list[Line]:  # fmt: skip
     """Best first by a column, or by name; without one, by what methods are ranked by."""
     if sort == "method":
@@ -293,7 +305,7 @@ def sort_lines(
     if sort and column is None:
         raise unknown("column", sort, ["method", *(column.name for column in columns)])
     if column is None:
-        ranks: Samples = ranked.samples(rows)
+        ranks: Samples = by.samples(rows)
         means = {name: statistics.mean(values) for name, values in ranks.items()}
         return sorted(lines, key=lambda line: _key(means[line.method], -1))
     sign = -1 if column.better == "higher" or column.name.startswith("gain") else 1
@@ -327,7 +339,9 @@ def _notes(
         untold = [row.name for row in rows if not all(run.classes for run in row.runs.values())]
         if untold:
             yield f"records of an earlier version tell no scores of classes: {shorten(untold)}"
-    if view in ("efficiency", "cost"):
+    if view == "transport":
+        yield from transport.notes(rows)
+    elif view in ("efficiency", "cost"):
         machines = {run.machine for row in rows for run in row.runs.values() if run.machine}
         if len(machines) > 1:
             several = "; ".join(sorted(machines))

@@ -4,7 +4,7 @@ import math
 import re
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -47,6 +47,8 @@ class Canvas:
     board: Board
     looks: dict[str, palette.Look]
     width: float  # inches
+    data: Path | None = None  # the data folder, for figures that show images
+    domains: tuple[str, ...] = ()  # which domains to show; empty: the figure's own choice
 
     @property
     def rows(self) -> list[Row]:
@@ -57,7 +59,7 @@ class Canvas:
         """The row's colour."""
         return palette.COLOURS[self.looks[row.name].colour]
 
-    def stroke(self, row: Row) -> dict[str, object]:
+    def stroke(self, row: Row) -> dict[str, Any]:
         """Colour, marker and line of the row."""
         look = self.looks[row.name]
         return {
@@ -81,7 +83,8 @@ class Canvas:
         return f"{self.board.metric} (%)"
 
 
-def _legend(figure: Figure, axes: Axes, count: int, width: float) -> None:
+def legend(figure: Figure, axes: Axes, count: int, width: float) -> None:
+    """Name all lines below the panels."""
     handles, labels = axes.get_legend_handles_labels()
     shown = [label if len(label) < 40 else label[:39] + "…" for label in labels]
     longest = max(map(len, shown), default=1)
@@ -89,13 +92,14 @@ def _legend(figure: Figure, axes: Axes, count: int, width: float) -> None:
     figure.legend(handles, shown, loc="outside lower center", ncols=columns)
 
 
-def _within(low: float, high: float) -> tuple[float, float]:
+def within(low: float, high: float) -> tuple[float, float]:
     """Limits with some room; a score is nowhere below 0 or above 100."""
     room = 0.06 * (high - low) or 1.0
     return max(0.0, low - room), min(100.0, high + room)
 
 
-def _ends(found: Iterable[series.Estimate]) -> tuple[float, float]:
+def ends(found: Iterable[series.Estimate]) -> tuple[float, float]:
+    """The lowest and the highest end of some intervals."""
     every = [(one.mean, one.half or 0.0) for one in found]
     return min(mean - half for mean, half in every), max(mean + half for mean, half in every)
 
@@ -174,11 +178,11 @@ def severity(canvas: Canvas) -> Figure | None:
         axes.set_title(panel.name.replace("_", " "), fontsize=7)
         axes.set_xticks(panels[0].levels)
     means = [one.mean for p in panels for row in canvas.rows for one in p.estimates(row)]
-    grid[0].set_ylim(*_within(min(means), max(means)))
+    grid[0].set_ylim(*within(min(means), max(means)))
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
     figure.supylabel(f"{canvas.score} by severity (0: clean), 95% bands", fontsize=8)
-    _legend(figure, grid[0], len(canvas.rows), canvas.width)
+    legend(figure, grid[0], len(canvas.rows), canvas.width)
     return figure
 
 
@@ -204,10 +208,10 @@ def scatter(canvas: Canvas) -> Figure | None:
         axes.set_xlabel(cloud.label, fontsize=7)
         axes.xaxis.set_major_locator(MaxNLocator(4))
         axes.margins(x=0.15)
-        axes.set_ylim(*_within(*_ends(cloud.scores.values())))
+        axes.set_ylim(*within(*ends(cloud.scores.values())))
     for axes in grid if not side_by_side else grid[:1]:
         axes.set_ylabel(f"{canvas.board.ranked}, {canvas.score}")
-    _legend(figure, grid[0], len(canvas.rows) + 1, canvas.width)
+    legend(figure, grid[0], len(canvas.rows) + 1, canvas.width)
     return figure
 
 
@@ -236,11 +240,12 @@ def curves(canvas: Canvas) -> Figure | None:
     right.set(xlabel="step of training", ylabel=f"held-out source, {canvas.score}")
     for axes in (left, right):
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    _legend(figure, right, len(canvas.rows), canvas.width)
+    legend(figure, right, len(canvas.rows), canvas.width)
     return figure
 
 
-FIGURES: dict[str, Callable[[Canvas], Figure | None]] = {
+Draw = Callable[[Canvas], Figure | None]  # None: the records do not allow it
+FIGURES: dict[str, Draw] = {
     "bars": bars, "heatmap": heatmap, "severity": severity, "scatter": scatter, "curves": curves,
 }  # fmt: skip
 
@@ -255,7 +260,8 @@ def _style() -> Iterator[None]:
 
 def write(
     boards: Sequence[Board], wanted: Sequence[str], folder: Path, formats: Sequence[str],
-    width: float,
+    width: float, data: Path | None = None, domains: Sequence[str] = (),
+    known: Mapping[str, Draw] = FIGURES,
 ) -> tuple[list[Path], list[str]]:  # fmt: skip
     """Draw figures of all boards; returns the files and what the records do not allow."""
     looks = palette.looks(boards)
@@ -263,10 +269,10 @@ def write(
     stems: set[str] = set()
     for board in boards:
         stem = _stem(board, stems)
-        canvas = Canvas(board, looks, width)
+        canvas = Canvas(board, looks, width, data, tuple(domains))
         for name in wanted:
             with _style():
-                figure = FIGURES[name](canvas)
+                figure = known[name](canvas)
                 if figure is None:
                     impossible.append(f"{name} of {board.dataset}, {board.preset} preset")
                     continue

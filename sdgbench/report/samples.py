@@ -68,7 +68,7 @@ def _collect(board: Board, data_root: Path) -> dict[str, Any]:
         "classes": list(dataset.task.names or map(str, range(dataset.task.classes))),
         "domains": domains,
         "left_out": problems,
-        **({"palette": _palette(dataset.task.classes)} if kind == "segmentation" else {}),
+        **({"palette": palette(dataset.task.classes)} if kind == "segmentation" else {}),
     }
 
 
@@ -157,27 +157,58 @@ def _strip(domain: "Domain", chosen: Sequence[Chosen]) -> dict[str, Any]:
     }
 
 
-def _scene(domain: "Domain", chosen: Sequence[Chosen]) -> dict[str, Any]:
-    """One image, its truth and each row's decision, with the share of pixels that are right."""
+@dataclass(frozen=True)
+class Scene:
+    """One image of a domain, its truth and each row's decision."""
+
+    name: str
+    image: "np.ndarray"
+    truth: "np.ndarray"
+    decided: "dict[str, np.ndarray]"
+
+
+def scenes(
+    board: Board, data_root: Path, domains: Sequence[str], rows: Sequence[str]
+) -> list[Scene]:
+    """Of each domain the scene that the page shows, with the decisions of some rows."""
+    dataset = _open(board, data_root)
+    chosen = [one for one in _chosen(board) if one.row.name in rows]
+    return [_pick(_matching(dataset, board, name), chosen) for name in domains]
+
+
+def _pick(domain: "Domain", chosen: Sequence[Chosen]) -> Scene:
     import numpy as np
 
-    from sdgbench.report import images
     from sdgbench.seeds import permutation
 
     place = int(permutation(0, len(domain), "report")[0])
-    truth = np.asarray(domain.labels[place])
-    fitting = [one for one in chosen if _fits(one, domain)]
-    decided = {one.row.name: np.asarray(one.decisions[domain.name][place]) for one in fitting}
-    palette = _palette(256)
+    return Scene(
+        domain.name,
+        np.asarray(domain.images[place]),
+        np.asarray(domain.labels[place]),
+        {
+            one.row.name: np.asarray(one.decisions[domain.name][place])
+            for one in chosen
+            if _fits(one, domain)
+        },
+    )
+
+
+def _scene(domain: "Domain", chosen: Sequence[Chosen]) -> dict[str, Any]:
+    """One image, its truth and each row's decision, with the share of pixels that are right."""
+    from sdgbench.report import images
+
+    scene, colours = _pick(domain, chosen), palette(256)
     return {
         "name": domain.name,
-        "image": images.photo(np.asarray(domain.images[place])),
-        "truth": images.label_map(truth, palette),
+        "image": images.photo(scene.image),
+        "truth": images.label_map(scene.truth, colours),
         "decided": {
-            name: {"map": images.label_map(found, palette), "right": float((found == truth).mean())}
-            for name, found in decided.items()
+            name: {"map": images.label_map(found, colours),
+                   "right": float((found == scene.truth).mean())}
+            for name, found in scene.decided.items()
         },
-    }
+    }  # fmt: skip
 
 
 def _fits(one: Chosen, domain: "Domain") -> bool:
@@ -185,7 +216,7 @@ def _fits(one: Chosen, domain: "Domain") -> bool:
     return found is not None and found.shape == domain.labels.shape
 
 
-def _palette(count: int) -> list[tuple[int, int, int]]:
+def palette(count: int) -> list[tuple[int, int, int]]:
     """SYNTHIA's colours, then others that are far from their neighbours."""
     from sdgbench.datasets._scenes import PALETTE
 

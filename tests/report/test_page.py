@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import records
+from records import sampled
 
 from sdgbench.leaderboard import boards, load
 from sdgbench.report import curves, palette, series
@@ -231,28 +232,6 @@ def test_seven_methods_on_three_datasets_stay_far_below_five_megabytes(tmp_path)
 
 
 # Samples
-
-
-def sampled(root, data, name="digits-mini", domains=("street", "scan"), wrong=0):
-    """A record of real data with decisions of which the first ``wrong`` of each domain fail."""
-    from sdgbench import spec
-
-    asked = spec.resolve("erm", name, "smoke", 0)
-    dataset = asked.dataset_class(data, asked.build_options(), asked.build_recipe())
-    record = records.make(
-        "erm", 0, name, "smoke", scores=dict.fromkeys(domains, 0.5), domains=domains
-    )
-    record["spec"] |= {"recipe": dict(asked.recipe), "options": dict(asked.options)}
-    record["domains"], decisions = {}, {}
-    for domain in domains:
-        real = dataset.target(domain).take(dataset.recipe_used.test_images)
-        record["domains"][domain] = {"tags": {}, "count": len(real), "sha256": real.sha256()}
-        decided = np.array(real.labels)
-        decided[:wrong] = (decided[:wrong] + 1) % dataset.task.classes
-        decisions[f"last/{domain}"] = decided
-    folder = records.save(root, record).parent
-    np.savez_compressed(folder / "predictions.npz", **decisions)
-    return folder
 
 
 def test_samples_tell_truth_and_decision(tmp_path, data):

@@ -1,0 +1,205 @@
+"""The figures of the M-ADA paper beyond its tables, for any method and dataset."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Polygon
+
+from sdgbench.analysis import hulls
+from sdgbench.errors import UserError, unknown
+from sdgbench.leaderboard import Row
+from sdgbench.report import figures, samples, series, sweeps
+from sdgbench.report.figures import Canvas, Draw, ends, legend, within
+
+MOST_PANELS = 6  # methods of a t-SNE figure
+MOST_SCENES = 4  # domains of a gallery that nobody chose
+KINDS = {hulls.SOURCE: "#000000", hulls.AUGMENTED: "#D55E00", hulls.TARGET: "#56B4E9"}
+
+
+def _row(canvas: Canvas, method: str) -> Row:
+    """A row whose look stands for a method."""
+    return next(row for row in canvas.board.rows if row.method == method)
+
+
+def sweep(canvas: Canvas) -> Figure | None:
+    """The ranked average against each parameter that runs differ in alone."""
+    by_parameter: dict[str, list[sweeps.Sweep]] = defaultdict(list)
+    for one in sweeps.sweeps(canvas.board):
+        by_parameter[one.parameter].append(one)
+    if not by_parameter:
+        return None
+    columns = min(len(by_parameter), max(1, int(canvas.width / 2)))
+    lines = math.ceil(len(by_parameter) / columns)
+    figure = canvas.start(0.7 + 1.8 * lines)
+    grid = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
+    for (name, found), axes in zip(by_parameter.items(), grid, strict=False):
+        for one in found:
+            _draw_sweep(canvas, axes, one)
+        values = sorted({value for one in found for value in one.values})
+        kind = sweeps.scale(values)
+        options = {"linthresh": min(abs(v) for v in values if v)} if kind == "symlog" else {}
+        axes.set_xscale(kind, **options)
+        if kind == "linear" and len(values) < 8:
+            axes.set_xticks(values, [f"{value:g}" for value in values])
+        axes.set_xlabel(name if kind == "linear" else f"{name} ({kind} axis)")
+    every = [score for found in by_parameter.values() for one in found for score in one.scores]
+    grid[0].set_ylim(*within(*ends(every)))
+    for axes in grid[len(by_parameter) :]:
+        axes.set_visible(False)
+    grid[0].set_ylabel(f"{canvas.board.ranked}, {canvas.score}")
+    figure.supxlabel(
+        "others at their defaults; ring: default; bars: 95% intervals over seeds", fontsize=6
+    )
+    legend(figure, grid[0], len({one.method for found in by_parameter.values() for one in found}),
+           canvas.width)  # fmt: skip
+    return figure
+
+
+def _draw_sweep(canvas: Canvas, axes: Axes, one: sweeps.Sweep) -> None:
+    stroke = canvas.stroke(_row(canvas, one.method))
+    means = [score.mean for score in one.scores]
+    axes.errorbar(one.values, means, yerr=[score.half or 0.0 for score in one.scores],
+                  label=one.method, markersize=4, capsize=2, elinewidth=0.7, **stroke)  # fmt: skip
+    if one.default in one.values:
+        axes.plot(one.default, means[one.values.index(one.default)], "o", markersize=9,
+                  fillstyle="none", color=stroke["color"], label="_default")  # fmt: skip
+
+
+def meta(canvas: Canvas) -> Figure | None:
+    """What meta-learning is worth: paired gains over the same method without it."""
+    found = sweeps.parts(canvas.board)
+    if not found:
+        return None
+    names = list(found[0].gains)
+    figure = canvas.start(1.1 + 0.16 * len(names) * len(found))
+    axes = figure.subplots()
+    for number, part in enumerate(found):
+        shift = 0.2 * (number - (len(found) - 1) / 2)
+        gains = [part.gains[name] for name in names]
+        stroke = {**canvas.stroke(_row(canvas, part.whole.method)), "linestyle": "none"}
+        axes.errorbar([gain.mean for gain in gains], [place + shift for place in range(len(names))],
+                      xerr=[gain.half or 0.0 for gain in gains], capsize=2, elinewidth=0.8,
+                      label=f"{part.whole.name} - {part.without.name} (n={gains[0].n})",
+                      **stroke)  # fmt: skip
+    axes.axvline(0, color="0.5", linewidth=0.6)
+    axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
+    axes.invert_yaxis()
+    single = any(gain.half is None for part in found for gain in part.gains.values())
+    how = "one seed: no interval" if single else "95% intervals of the paired difference"
+    axes.set_xlabel(f"gain by meta-learning in points of {canvas.board.metric}; {how}")
+    if panels := series.severity_panels(canvas.board):
+        axes.set_title(f"severity {panels[0].levels[-1]}")
+    legend(figure, axes, len(found), canvas.width)
+    return figure
+
+
+def tsne(canvas: Canvas) -> Figure | None:
+    """Source, augmented and target samples in the embedding, by t-SNE, with their hulls."""
+    kept = [(row, hulls.read(row.runs[min(row.runs)].folder)) for row in canvas.rows]
+    shown = [(row, found) for row, found in kept if found][:MOST_PANELS]
+    if not shown:
+        return None
+    columns = min(len(shown), max(1, round(canvas.width / 2.25)))
+    lines = math.ceil(len(shown) / columns)
+    figure = canvas.start(0.9 + 2.4 * lines)
+    grid = figure.subplots(lines, columns, squeeze=False).ravel()
+    for (row, found), axes in zip(shown, grid, strict=False):
+        _draw_plane(axes, row, hulls.flat(found), hulls.areas(found))
+    for axes in grid[len(shown) :]:
+        axes.set_visible(False)
+    figure.legend(handles=[Patch(color=colour, label=kind) for kind, colour in KINDS.items()],
+                  loc="outside lower center", ncols=3)  # fmt: skip
+    figure.supxlabel(
+        "t-SNE of each run's lowest seed for itself: its areas compare within a panel only.\n"
+        "growth: hull of source and augmented over hull of source, in t-SNE and in the first two "
+        "principal components", fontsize=6,
+    )  # fmt: skip
+    return figure
+
+
+def _draw_plane(axes: Axes, row: Row, plane: hulls.Samples, pca: dict[str, float]) -> None:
+    for kind, colour in reversed(KINDS.items()):
+        points = hulls.joined(plane, kind)
+        if len(points):
+            axes.plot(*points.T, ".", color=colour, markersize=1.6, alpha=0.6, label=kind)
+    areas = hulls.areas(plane)
+    for kinds, colour in (((hulls.TARGET,), KINDS[hulls.TARGET]),
+                          ((hulls.SOURCE, hulls.AUGMENTED), KINDS[hulls.AUGMENTED]),
+                          ((hulls.SOURCE,), KINDS[hulls.SOURCE])):  # fmt: skip
+        border = hulls.border(hulls.joined(plane, *kinds))
+        if len(border):
+            axes.add_patch(Polygon(border, fill=False, edgecolor=colour, linewidth=0.8))
+    axes.set_xticks([])
+    axes.set_yticks([])
+    made = any(name.startswith(hulls.AUGMENTED) for name in plane)
+    said = [f"area of source {areas['source']:,.0f}, target {areas['target']:,.0f}"]
+    growths = (hulls.growth(areas), hulls.growth(pca))
+    if made and None not in growths:
+        said.append("growth {:.2f} (t-SNE), {:.2f} (PCA)".format(*growths))
+    axes.set_title("\n".join([row.name, *said]), fontsize=6)
+
+
+def gallery(canvas: Canvas) -> Figure | None:
+    """Image, truth and the decisions of ERM, GUD and M-ADA side by side."""
+    board = canvas.board
+    if board.ground.task != "segmentation" or canvas.data is None:
+        return None
+    for name in canvas.domains:
+        if name not in board.domains:
+            raise unknown(f"domain of {board.dataset}", name, board.domains)
+    rows = _gallery_rows(canvas)
+    scenes = samples.scenes(
+        board, canvas.data, canvas.domains or board.domains[:MOST_SCENES],
+        [row.name for row in rows],
+    )  # fmt: skip
+    titles = ["image", "truth", *(row.name for row in rows)]
+    height, width = scenes[0].truth.shape
+    side = canvas.width / len(titles)
+    figure = canvas.start(0.9 + len(scenes) * (side * height / width + 0.1))
+    grid = figure.subplots(len(scenes), len(titles), squeeze=False)
+    colours = np.array(samples.palette(256), dtype=np.uint8)
+    for scene, line in zip(scenes, grid, strict=True):
+        maps = [scene.image.transpose(1, 2, 0), colours[scene.truth],
+                *(colours[scene.decided[row.name]] if row.name in scene.decided else None
+                  for row in rows)]  # fmt: skip
+        for picture, axes in zip(maps, line, strict=True):
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.spines[:].set_visible(False)
+            if picture is not None:
+                axes.imshow(picture)
+        line[0].set_ylabel(scene.name, fontsize=6)
+    for title, axes in zip(titles, grid[0], strict=True):
+        axes.set_title(title, fontsize=7)
+    _class_legend(figure, board.classes, colours, canvas.width)
+    return figure
+
+
+def _gallery_rows(canvas: Canvas) -> list[Row]:
+    """ERM, GUD and M-ADA as far as they are there; else the best rows."""
+    usual = [row for name in samples.FIRST for row in canvas.rows if row.method == name]
+    return usual or canvas.rows[: len(samples.FIRST)]
+
+
+def _class_legend(figure: Figure, names: Sequence[str], colours: np.ndarray, width: float) -> None:
+    patches = [
+        Patch(facecolor=colours[number] / 255, edgecolor="0.5", linewidth=0.3, label=name)
+        for number, name in enumerate(names)
+    ]
+    figure.legend(handles=patches, loc="outside lower center", fontsize=6,
+                  ncols=max(2, int(width / 0.95)))  # fmt: skip
+
+
+LONGER: dict[str, Draw] = {"tsne": tsne, "gallery": gallery}  # they take seconds, or need data
+FIGURES: dict[str, Draw] = {**figures.FIGURES, "sweep": sweep, "meta": meta, **LONGER}
+USUAL = [name for name in FIGURES if name not in LONGER]
+
+
+def check_domains(domains: Sequence[str], wanted: Sequence[str]) -> None:
+    """Refuse domains where no figure shows any."""
+    if domains and "gallery" not in wanted:
+        raise UserError("--domains chooses the scenes of the gallery: sdgbench plot gallery.")
