@@ -48,8 +48,8 @@ leaderboards: $(READY) ## Make the committed tables from the committed records
 	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --view efficiency --output leaderboards/efficiency.md
 	@$(PY) docs/pictures.py compare
 
-paper: $(READY) ## Make the paper's tables and figures at reduced scale (half an hour on 2 cores)
-	@$(VENV)/bin/sdgbench paper $(ARGS)
+paper: $(READY) ## Make the paper's tables and figures on the embedded datasets (tens of minutes on 2 cores)
+	@$(VENV)/bin/sdgbench paper --jobs 2 $(ARGS)
 
 bench: $(READY) ## Measure the harness against bare code
 	@$(PY) -m pytest tests/benchmarks -o addopts="--import-mode=importlib" -q -s --benchmark-only --benchmark-columns=median $(ARGS)

@@ -40,6 +40,15 @@ def test_a_true_record_is_verified(copy):
     assert verdict.numbers == 4 * 2 + 2 * (4 * 4 + 5)
 
 
+def test_samples_of_the_embedding_may_be_left_out_but_not_replaced(copy):
+    found, folder, data = copy
+    assert "embeddings.npz" in found["files"]
+    assert not (folder / "embeddings.npz").exists()
+    (folder / "embeddings.npz").write_bytes(b"other")
+    (said,) = verify(found, folder, data).differences
+    assert said.startswith("embeddings.npz is not the file")
+
+
 def test_a_record_of_an_earlier_version_is_verified_by_what_it_tells(copy):
     found, folder, data = copy
     for result in found["results"].values():

@@ -18,6 +18,7 @@ from sdgbench.seeds import permutation
 
 PER_DOMAIN = 200  # images
 MOST_TARGETS = 20  # of corruptions, clean and the highest severity are 20
+MOST_OF_TARGETS = 2000  # images of all targets together
 
 
 def source_images(domain: Domain, places: np.ndarray) -> Tensor:
@@ -52,13 +53,15 @@ def samples(
         of_shown = start + np.flatnonzero(np.isin(pool.origins[start:stop], shown))
         places = of_shown[:PER_DOMAIN] if len(of_shown) else start + _sample(stop - start)
         yield f"{AUGMENTED}/{number}", embed(method, pool.gather(places)[0])
-    for name in shown_targets(dataset, targets):
+    names = shown_targets(dataset, targets)
+    most = min(PER_DOMAIN, MOST_OF_TARGETS // max(1, len(names)))
+    for name in names:
         domain = dataset.target(name).take(method.recipe.test_images)
-        yield f"{TARGET}/{name}", embed(method, source_images(domain, _sample(len(domain))))
+        yield f"{TARGET}/{name}", embed(method, source_images(domain, _sample(len(domain), most)))
 
 
-def _sample(count: int) -> np.ndarray:
-    return np.sort(permutation(0, count, "embedding")[:PER_DOMAIN])
+def _sample(count: int, most: int = PER_DOMAIN) -> np.ndarray:
+    return np.sort(permutation(0, count, "embedding")[:most])
 
 
 def shown_targets(dataset: Dataset, targets: Sequence[str]) -> list[str]:
