@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sdgbench import parallel
 from sdgbench.errors import UserError, explain_os_errors
 
 
@@ -36,19 +37,31 @@ class Pool:
         return self.folder / "images.f32", self.folder / "labels.u8"
 
     def add(self, images: Tensor, labels: Tensor) -> None:
-        """Append a batch. Pixels are kept as they are: not clamped, not rounded."""
+        """Append a batch. Pixels are kept as they are: not clamped, not rounded.
+
+        Where several processes made a part each, the first one writes them all, in order.
+        """
         arrays = (
             images.detach().to("cpu", torch.float32).contiguous().numpy(),
             labels.detach().to("cpu", torch.uint8).contiguous().numpy(),
         )
         if arrays[0].shape[1:] != self.image_shape or arrays[1].shape[1:] != self.label_shape:
             raise ValueError(f"the pool takes images of {self.image_shape}")
+        if parallel.part():
+            parts = parallel.gathered(arrays)
+            arrays = (
+                np.concatenate([part[0] for part in parts]),
+                np.concatenate([part[1] for part in parts]),
+            )
+        parallel.from_first(lambda: self._append(arrays))
+        self.count += len(arrays[0])
+
+    def _append(self, arrays: Sequence[np.ndarray]) -> None:
         with explain_os_errors("write", self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             for path, array in zip(self.files, arrays, strict=True):
                 with path.open("ab") as file:
                     file.write(array.tobytes())
-        self.count += len(images)
 
     def gather(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
         """Read some images and labels, in the given order."""
@@ -77,6 +90,8 @@ class Pool:
                 if self.count:
                     raise UserError(f"{path} is gone. Delete {self.folder.parent} to start anew.")
                 continue
+            if not parallel.is_first():
+                continue  # it is not ours to cut
             if path.stat().st_size < self.count * size:
                 raise UserError(f"{path} is too short. Delete {self.folder.parent} to start anew.")
             with explain_os_errors("write", path):
