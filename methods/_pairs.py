@@ -25,13 +25,17 @@ class TwoBatches(Method):
         reads = (Read(), Read()) if self.params.weight else (Read(),)
         return [Phase("train", self.train_steps, reads)]
 
+    def shardable(self, phase: Phase) -> bool:
+        """Pairs of images need the whole batch."""
+        return not self.params.weight
+
     def train_step(
         self, x: Tensor, y: Tensor, x2: Tensor | None = None, y2: Tensor | None = None
     ) -> Tensor:
         """One update on both batches, in place of two with swapped roles."""
         if x2 is None or y2 is None:
             return self.optimise(self.task.loss(self.network(x), y))
-        z = self.network.features(torch.cat([x, x2]))
+        z = self.network.features(torch.cat([x, x2])).float()  # for the distances
         classification = self.task.loss(self.network.head(z), torch.cat([y, y2]))
         norm = z.detach().norm(dim=1).mean()
         self.feature_norm = self.feature_norm.lerp(norm, 0.01 if self.updates else 1.0)

@@ -43,7 +43,7 @@ class AutoEncoding(Method):
     def setup(self) -> None:
         """V, its discriminator and their optimisers."""
         auto_encoder, critic = build(self.params.wae, self.pool.image_shape)
-        self.wae, self.critic = auto_encoder.to(self.device.torch), critic.to(self.device.torch)
+        self.wae, self.critic = self.device.place(auto_encoder), self.device.place(critic)
         self.wae_optimizer, self.critic_optimizer = (
             torch.optim.Adam(module.parameters(), self.params.wae_lr, fused=True)
             for module in (self.wae, self.critic)
@@ -60,11 +60,19 @@ class AutoEncoding(Method):
             AutoEncoding.setup(self)
 
     def wae_step(self, x: Tensor, y: Tensor) -> Tensor:
-        """Reconstruct, with codes that are drawn to N(0, I)."""
+        """Reconstruct, with codes that are drawn to N(0, I). Always in float32.
+
+        Half precision has too few numbers near 1 for the cross-entropy of probabilities.
+        """
+        with self.device.exact():
+            return self.exact_wae_step(x)
+
+    def exact_wae_step(self, x: Tensor) -> Tensor:
+        """One step of V and, where there is one, of its discriminator before it."""
         p = self.params
         codes = self.wae.encoder(x)
-        loss = reconstruction_loss(self.wae.decoder(codes), x, p.wae_loss, p.wae_targets)
-        prior = torch.randn_like(codes)
+        rebuilt = reconstruction_loss(self.wae.decoder(codes), x, p.wae_loss, p.wae_targets)
+        loss, prior = self.as_mean(rebuilt), self.randn_like(codes)
         if p.relaxation == "ae":
             return self.optimise(loss, self.wae_optimizer)
         if p.wae_prior == "mmd":

@@ -93,6 +93,12 @@ class MADA(AutoEncoding, Ascending):
         needed = self.params.beta and self.params.relaxation != "pixel"
         return [self.wae_phase(read, images)] if needed else []
 
+    def shardable(self, phase: Phase) -> bool:
+        """All but the discrepancy between pairs of codes goes by images."""
+        return (
+            phase.name != "wae" or self.params.relaxation == "ae" or self.params.wae_prior == "gan"
+        )
+
     def train_reads(self, domains: Sequence[tuple[int, int]]) -> tuple[Read, ...]:
         """The source, and beside it the pooled domains or each of them."""
         if self.params.meta_loss == "per-domain":
@@ -157,16 +163,14 @@ class MADA(AutoEncoding, Ascending):
         p = self.params
         lr = self.learning_rate() if p.inner_lr is None else p.inner_lr
         names, theta = zip(*self.network.named_parameters(), strict=True)
-        g = torch.autograd.grad(
-            source_loss, theta, create_graph=not p.first_order, retain_graph=True
-        )
+        g = self.gradients(source_loss, theta, not p.first_order, retain_graph=True)
         moved = torch._foreach_add([w.detach() for w in theta], [s.detach() for s in g], alpha=-lr)
         theta_after = dict(zip(names, (w.requires_grad_() for w in moved), strict=True))
         others = share * sum(
             self.task.loss(functional_call(self.network, theta_after, (x,)), y) for x, y in batches
         )  # batch-norm statistics stay the network's own
-        v = torch.autograd.grad(others, moved)
+        v = self.gradients(others, moved)
         also = list(zip(theta, v, strict=True))
         if not p.first_order:
             also += zip(g, torch._foreach_mul(v, -lr), strict=True)
-        return self.optimise(share * source_loss, also=also) + others.detach()
+        return self.optimise(share * source_loss + others.detach(), also=also)

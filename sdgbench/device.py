@@ -4,22 +4,151 @@ import os
 import platform
 import resource
 import sys
-from typing import Any
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
+from sdgbench import parallel
 from sdgbench.errors import UserError, unknown
 
 KINDS = ("auto", "cpu", "cuda", "mps")
+EXACT = "float32"
+HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
+PRECISIONS = (EXACT, "tf32", *HALF)
+LEAST_SCALE = 2.0**-20  # a loss that overflows below it is no longer a number
+
+M = TypeVar("M", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How to compute, as asked for; None: what the device does by default, or fast."""
+
+    precision: str | None = None
+    channels_last: bool | None = None
+    compile: bool | None = None
+    deterministic: bool = False
+    fast: bool = False
+
+    def __post_init__(self) -> None:
+        if self.precision not in (None, *PRECISIONS):
+            raise unknown("precision", str(self.precision), PRECISIONS)
+        against = {
+            "--fast": self.fast,
+            f"--precision {self.precision}": self.precision not in (None, EXACT),
+            "--compile": self.compile,
+        }
+        for option, given in against.items():
+            if self.deterministic and given:
+                raise UserError(f"--deterministic and {option} exclude each other. Leave one out.")
+
+    def settled(self, device: str) -> "Execution":
+        """The same with its precision decided, which is part of what a run is asked."""
+        if self.precision or not self.fast:
+            return replace(self, precision=self.precision or EXACT)
+        return replace(self, precision=Device(device, self).precision)
 
 
 class Device:
-    """Where tensors live, how to wait for them, and what they cost."""
+    """Where tensors live, how they are computed, how to wait for them, and what they cost."""
 
-    def __init__(self, name: str = "auto") -> None:
+    def __init__(self, name: str = "auto", execution: Execution | None = None) -> None:
+        asked = execution or Execution()
         self.torch = torch.device(_resolve(name))
         self.kind = self.torch.type
+        self.fast, self.deterministic = asked.fast, asked.deterministic
+        fast_gpu = asked.fast and self.kind == "cuda"
+        self.precision = asked.precision or (_best_half() if fast_gpu else EXACT)
+        _check_precision(self.precision, self.kind)
+        self.channels_last = asked.fast if asked.channels_last is None else asked.channels_last
+        self.compiling = self._compile = fast_gpu if asked.compile is None else asked.compile
+        self._warn: Callable[[str], object] = warnings.warn
+
+    # How to compute ------------------------------------------------------------------------
+
+    @contextmanager
+    def settings(self, warn: Callable[[str], object]) -> Iterator[None]:
+        """Turn torch's global switches for a run, and turn them back after it."""
+        self._warn, self.compiling = warn, self._compile
+        cuda = self.kind == "cuda"
+        switches: list[tuple[Any, str, Any]] = []
+        if cuda:
+            rounding = "ieee" if self.precision == EXACT else "tf32"
+            switches = [
+                (torch.backends.cudnn, "deterministic", not self.fast),
+                (torch.backends.cudnn, "benchmark", self.fast),
+                (torch.backends.cuda.matmul, "fp32_precision", rounding),
+                (torch.backends.cudnn.conv, "fp32_precision", rounding),  # type: ignore[attr-defined]
+            ]
+            if self.deterministic:  # cuBLAS reads it when it starts
+                os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        before = [getattr(place, name) for place, name, _ in switches]
+        strict = self.deterministic and not torch.are_deterministic_algorithms_enabled()
+        try:
+            for place, name, value in switches:
+                setattr(place, name, value)
+            if strict:  # and only then: the call imports a compiler
+                torch.use_deterministic_algorithms(True)
+            yield
+        finally:
+            if strict:
+                torch.use_deterministic_algorithms(False)
+            for (place, name, _), value in zip(switches, before, strict=True):
+                setattr(place, name, value)
+            if self._compile:
+                torch.compiler.set_stance("default")
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Where half precision was asked for: forward passes use it, weights stay float32."""
+        if self.precision not in HALF:
+            return nullcontext()
+        # The cache would hand weights cast under no_grad to passes that need their gradient.
+        return torch.autocast(self.kind, HALF[self.precision], cache_enabled=False)
+
+    def exact(self) -> AbstractContextManager[Any]:
+        """Out of ``autocast`` for a while: for backward passes, and for what needs float32."""
+        return torch.autocast(self.kind, enabled=False) if self.precision in HALF else nullcontext()
+
+    def new_scaler(self) -> "Scaler | None":
+        """What keeps small gradients above zero in fp16; no other precision needs it."""
+        return Scaler(self.kind) if self.precision == "fp16" else None
+
+    def place(self, module: M) -> M:
+        """Move a module here, into the memory layout that was asked for."""
+        if self.channels_last:
+            return module.to(self.torch, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return module.to(self.torch)
+
+    def compile(self, module: nn.Module, functions: Sequence[str]) -> None:
+        """Compile functions of a module, where that was asked for and works."""
+        if self.compiling:
+            try:
+                module.__class__ = _compiled(type(module), tuple(functions))  # type: ignore[arg-type]
+            except Exception as error:
+                self.stop_compiling(error)
+
+    def stop_compiling(self, error: Exception) -> None:
+        """Go on without; what was compiled already runs as it was written."""
+        reason = (str(error).strip().splitlines() or [""])[0]
+        self._warn(
+            f"torch.compile failed, going on without it ({type(error).__name__}: {reason[:200]})"
+        )
+        self.compiling = False
+        torch.compiler.set_stance("force_eager")
+
+    def uncompiled(self) -> AbstractContextManager[Any]:
+        """Run as written for a while, such as where operations are counted."""
+        return torch.compiler.set_stance("force_eager") if self.compiling else nullcontext()
+
+    # Moving, waiting, cost -----------------------------------------------------------------
 
     def put(self, tensor: Tensor) -> Tensor:
         """Move a tensor here, without waiting where the hardware allows."""
@@ -37,6 +166,21 @@ class Device:
             torch.cuda.synchronize(self.torch)
         elif self.kind == "mps":
             torch.mps.synchronize()
+
+    def milliseconds(self, work: Callable[[], object]) -> float:
+        """What the device takes for some work: by its own clock on a GPU."""
+        self.synchronise()
+        if self.kind == "cuda":
+            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            first.record()
+            work()
+            last.record()
+            last.synchronize()
+            return first.elapsed_time(last)
+        start = time.perf_counter()
+        work()
+        self.synchronise()
+        return 1000 * (time.perf_counter() - start)
 
     def reset_peak_memory(self) -> None:
         """Start measuring anew, where the hardware keeps a high-water mark."""
@@ -59,7 +203,12 @@ class Device:
             "hardware": self.hardware(),
             "threads": torch.get_num_threads(),
             "cuda": torch.version.cuda if self.kind == "cuda" else None,
-            "precision": "float32",
+            "precision": self.precision,
+            "channels_last": self.channels_last,
+            "compile": self.compiling,
+            "deterministic": self.deterministic,
+            "fast": self.fast,
+            "processes": parallel.size(),
             "platform": platform.platform(),
         }
 
@@ -68,6 +217,41 @@ class Device:
         if self.kind == "cuda":
             return torch.cuda.get_device_name(self.torch)
         return f"{_cpu_name()} ({os.cpu_count()} cores)"
+
+
+class Scaler(torch.amp.GradScaler):
+    """Scales losses for fp16; a step whose gradients overflow is left out and lowers the scale."""
+
+    skipped = False  # whether the last step was
+
+    def advance(self, optimizer: Optimizer) -> None:
+        """Step with unscaled gradients, and adapt the scale."""
+        before = self.get_scale()
+        self.step(optimizer)
+        self.update()
+        self.skipped = self.get_scale() < before
+        if self.skipped and before < LEAST_SCALE:
+            raise FloatingPointError("gradients overflow in fp16 at any scale of the loss")
+
+
+@lru_cache
+def _compiled(cls: type[nn.Module], functions: tuple[str, ...]) -> type[nn.Module]:
+    """The class with compiled functions: copies of a module stay compiled, on their own weights."""
+    changed = {name: torch.compile(getattr(cls, name)) for name in functions}
+    return type(cls.__name__, (cls,), changed)
+
+
+def _best_half() -> str:
+    return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+
+
+def _check_precision(precision: str, kind: str) -> None:
+    if kind == "mps" and precision != EXACT:
+        raise UserError(f"{precision} is not supported on an Apple GPU. Use --precision {EXACT}.")
+    if precision == "tf32" and kind != "cuda":
+        raise UserError("tf32 needs a CUDA device. Use --precision float32.")
+    if precision == "bf16" and kind == "cuda" and _best_half() != "bf16":
+        raise UserError("This GPU has no bf16. Use --precision fp16.")
 
 
 def _resolve(name: str) -> str:

@@ -25,7 +25,11 @@ def count_parameters(modules: Iterable[nn.Module]) -> int:
 
 def flops(method: Method) -> int:
     """Floating-point operations of one prediction (a multiply-add counts as two)."""
-    with FlopCounterMode(display=False) as counter, torch.inference_mode():
+    with (
+        method.device.uncompiled(),
+        FlopCounterMode(display=False) as counter,
+        torch.inference_mode(),
+    ):
         method.predict(_images(method, 1))
     return counter.get_total_flops()
 
@@ -39,18 +43,15 @@ def latency(
     """
     images = _images(method, batch)
     times: list[float] = []
-    with torch.inference_mode():
+    device = method.device
+    with torch.inference_mode(), device.autocast():
         for _ in range(WARM_UP):
             method.predict(images)
         began = time.perf_counter()
         while len(times) < MAXIMUM and (
             len(times) < minimum or time.perf_counter() - began < budget
         ):
-            method.device.synchronise()
-            start = time.perf_counter()
-            method.predict(images)
-            method.device.synchronise()
-            times.append(1000 * (time.perf_counter() - start))
+            times.append(device.milliseconds(lambda: method.predict(images)))
     p50, p95 = np.percentile(times, [50, 95])
     return {"p50_ms": round(p50, 4), "p95_ms": round(p95, 4), "repetitions": len(times)}
 

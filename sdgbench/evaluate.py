@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sdgbench import checkpoint, metrics
+from sdgbench import checkpoint, metrics, parallel
 from sdgbench.dataset import Dataset, MissingData
 from sdgbench.errors import Interrupted
 from sdgbench.feed import Images
@@ -24,19 +24,27 @@ def score_domain(
     method: Method, images: Images, batch: int
 ) -> tuple[dict[str, object], np.ndarray]:
     """Metrics and decisions of the method as it stands."""
+    classes = method.task.classes
     stretches = [(start, start + batch) for start in range(0, len(images), batch)]
-    with torch.inference_mode():
+    whole = parallel.part_of(len(stretches))  # each process decides some stretches
+    mine = whole.of(stretches) if whole else stretches
+    with torch.inference_mode(), method.device.autocast():
         decisions = torch.cat(
-            [method.task.decide(method.predict(images.span(*stretch))) for stretch in stretches]
+            [method.task.decide(method.predict(images.span(*stretch))) for stretch in mine]
         )
     predicted = decisions.cpu().numpy()
-    counts = [
+    first = mine[0][0]
+    confusion: np.ndarray = np.sum([
         metrics.confusion_matrix(
-            images.truth(start, stop), predicted[start:stop], method.task.classes
+            images.truth(start, stop), predicted[start - first : stop - first], classes
         )
-        for start, stop in stretches
-    ]
-    return method.task.score(np.sum(counts, axis=0)), predicted
+        for start, stop in mine
+    ], axis=0)  # fmt: skip
+    if whole:
+        parts = parallel.gathered((predicted, confusion))
+        predicted = np.concatenate([part[0] for part in parts])
+        confusion = np.sum([part[1] for part in parts], axis=0)
+    return method.task.score(confusion), predicted
 
 
 @dataclass
@@ -80,7 +88,8 @@ def evaluate(
                 found.results[choice][name] = result
                 found.decisions[f"{choice}/{name}"] = decided
         found.domains[name] = {
-            "tags": tags[name], "count": len(domain), "sha256": domain.sha256(),
+            "tags": tags[name], "count": len(domain),
+            "sha256": domain.sha256() if parallel.is_first() else "",  # only it writes
         }  # fmt: skip
         reporter.update(position + 1, None, 0.0)
     reporter.end()

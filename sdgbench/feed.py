@@ -11,6 +11,7 @@ from torch import Tensor
 from sdgbench.dataset import Domain, Recipe
 from sdgbench.device import Device
 from sdgbench.method import Read
+from sdgbench.parallel import Part
 from sdgbench.pool import Pool
 from sdgbench.seeds import derive, permutation
 
@@ -107,25 +108,29 @@ class Feed:
             self.epoch, self.offset, self.size = self.epoch + 1, 0, self._available()
             self._order = np.empty(0, dtype=np.int64)
 
-    def next(self) -> tuple[Tensor, Tensor]:
-        """Draw the next batch."""
+    def next(self, part: Part | None = None) -> tuple[Tensor, Tensor]:
+        """Draw the next batch, or this process's part of it."""
         if self.source.ahead:
-            self.source.prefetch(self.key, self._upcoming(self.source.ahead))
+            self.source.prefetch(self.key, self._upcoming(self.source.ahead, part))
         chosen = self._drawn = self._choose()
-        images, labels = self._gather(chosen)
+        images, labels = self._gather(part.of(chosen) if part else chosen)
         if self.augment:
             place = ("augment", self.key, self.epoch, self.offset)
-            images = crop_and_flip(images, derive(self.seed, *place))
+            images = crop_and_flip(images, derive(self.seed, *place), part)
         self.offset += len(chosen)
         return images, labels
 
-    def _upcoming(self, count: int) -> list[np.ndarray]:
+    def size_of_next(self) -> int:
+        """How many images the next batch has."""
+        return len(copy(self)._choose())
+
+    def _upcoming(self, count: int, part: Part | None) -> list[np.ndarray]:
         """What the next draws will gather; a copy goes there, for this place must not move."""
         scout, batches = copy(self), []
         for _ in range(count):
             chosen = scout._choose()
             scout.offset += len(chosen)
-            in_source = scout._in_source(chosen)
+            in_source = scout._in_source(part.of(chosen) if part else chosen)
             if len(in_source):
                 batches.append(in_source)
         return batches
@@ -223,12 +228,15 @@ class Feed:
         self._order = np.empty(0, dtype=np.int64)
 
 
-def crop_and_flip(images: Tensor, seed: int, margin: int = 4) -> Tensor:
+def crop_and_flip(images: Tensor, seed: int, part: Part | None = None, margin: int = 4) -> Tensor:
     """Reflect-pad by ``margin``, crop back at random, mirror half of the images."""
     count, _, height, width = images.shape
+    total = part.total if part else count
     generator = torch.Generator().manual_seed(seed)
-    shift = torch.randint(-margin, margin + 1, (count, 2), generator=generator)
-    mirrored = torch.rand(count, generator=generator) < 0.5
+    shift = torch.randint(-margin, margin + 1, (total, 2), generator=generator)
+    mirrored = torch.rand(total, generator=generator) < 0.5
+    if part:
+        shift, mirrored = part.of(shift), part.of(mirrored)
     rows = _reflect(torch.arange(height) + shift[:, :1], height)
     columns = _reflect(torch.arange(width) + shift[:, 1:], width)
     columns = torch.where(mirrored[:, None], columns.flip(1), columns)

@@ -1,7 +1,7 @@
 """Methods: ways to learn from the one source domain."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from sdgbench import networks
+from sdgbench import networks, parallel
 from sdgbench.dataset import Recipe
-from sdgbench.device import Device
+from sdgbench.device import LEAST_SCALE, Device
 from sdgbench.errors import UserError
 from sdgbench.pool import Pool
 from sdgbench.seeds import derive
@@ -84,6 +84,7 @@ class Method:
         self._setting = setting
         self.network = self.new_network()
         self.optimizer = self.new_optimizer(self.network)
+        self.scaler = self.device.new_scaler()
         self.updates = 0
         torch.manual_seed(derive(self.seed, "init", "method"))
         self.setup()
@@ -124,6 +125,15 @@ class Method:
                 "Give it an adapt_step(x, y, optimizer) of its own."
             )
         return self.optimise(loss, optimizer)
+
+    def shardable(self, phase: Phase) -> bool:
+        """Say whether several processes may do the phase's steps on parts of their batches.
+
+        True where the losses are means over the images, a pool gets what is made of each image
+        for itself, nothing else of the batch is kept, and random numbers are drawn by
+        ``randn_like`` or not at all. Else each process does the whole step: right, but no faster.
+        """
+        return False
 
     # What methods build on -----------------------------------------------------------------
 
@@ -175,7 +185,9 @@ class Method:
         network = networks.build(
             recipe.network, self.task.classes, recipe.image_size, recipe.pretrained
         )
-        return network.to(self.device.torch)
+        network = self.device.place(network)
+        self.device.compile(network, ("embed", "head"))
+        return network
 
     def new_optimizer(self, network: nn.Module) -> Optimizer:
         """The recipe's optimiser for a network."""
@@ -220,11 +232,93 @@ class Method:
             self.updates += 1
         optimizer.zero_grad(set_to_none=True)
         inner = [(tensor, gradient) for tensor, gradient in also if not tensor.is_leaf]
-        for tensor, gradient in also:
-            if tensor.is_leaf:
-                tensor.grad = gradient  # not a copy: the rest is added to it in place
-        torch.autograd.backward(
-            [loss, *(tensor for tensor, _ in inner)], [None, *(gradient for _, gradient in inner)]
-        )
-        optimizer.step()
+        with self.device.exact():
+            for tensor, gradient in also:
+                if tensor.is_leaf:  # not a copy: the rest is added to it in place
+                    tensor.grad = _laid_out_like(tensor, self._weighed(gradient))
+            torch.autograd.backward(
+                [self._weighed(loss), *(tensor for tensor, _ in inner)],
+                [None, *(self._weighed(gradient) for _, gradient in inner)],
+            )
+        if parallel.size() > 1:
+            loss = self._sum_up(loss, optimizer)
+        if self.scaler is None:
+            optimizer.step()
+        else:
+            self.scaler.advance(optimizer)
         return loss.detach()
+
+    def gradients(
+        self,
+        loss: Tensor,
+        weights: Sequence[Tensor],
+        create_graph: bool = False,
+        retain_graph: bool = False,
+    ) -> list[Tensor]:
+        """The gradients that ``optimise`` would step along, with ``torch.autograd.grad``'s options.
+
+        They are those of the whole batch, however many processes share it.
+        """
+        with self.device.exact():
+            found: Sequence[Tensor] = torch.autograd.grad(
+                self._weighed(loss), weights,
+                create_graph=create_graph, retain_graph=retain_graph or create_graph,
+            )  # fmt: skip
+            if parallel.size() > 1:
+                found = parallel.total(found)
+            if self.scaler:
+                found = torch._foreach_div(list(found), self.scaler.get_scale())
+        return list(found)
+
+    def pixel_gradient(self, value: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """The gradient of each image's own value with respect to its pixels."""
+        scale = self.scaler.get_scale() / len(x) if self.scaler else 1.0
+        while True:
+            total = value(x).sum()
+            with self.device.exact():
+                (slope,) = torch.autograd.grad(total * scale if self.scaler else total, x)
+            if self.scaler is None:
+                return slope
+            if slope.isfinite().all() or scale < LEAST_SCALE:
+                return slope / scale
+            scale /= 16  # it overflowed
+
+    def randn_like(self, x: Tensor) -> Tensor:
+        """Normal numbers for each image, the same ones however many processes share the batch."""
+        part = parallel.part()
+        if part is None:
+            return torch.randn_like(x)
+        whole = torch.randn(part.total, *x.shape[1:], dtype=x.dtype, device=x.device)
+        drawn: Tensor = part.of(whole)
+        return drawn
+
+    def as_mean(self, summed: Tensor) -> Tensor:
+        """A loss that sums over the images, for ``optimise``, to which a loss is a mean."""
+        part = parallel.part()
+        return summed / part.weight if part else summed
+
+    def _sum_up(self, loss: Tensor, optimizer: Optimizer) -> Tensor:
+        """Make the gradients those of all processes; gives the loss of all."""
+        slopes = [
+            w.grad
+            for group in optimizer.param_groups
+            for w in group["params"]
+            if w.grad is not None
+        ]
+        own = (loss.detach() * parallel.weight()).to(slopes[0].dtype)
+        *summed, whole = parallel.total([*slopes, own])
+        for slope, new in zip(slopes, summed, strict=True):
+            slope.copy_(new)
+        return whole
+
+    def _weighed(self, value: Tensor) -> Tensor:
+        """A loss or a gradient, as it counts among the processes and at the scale of fp16."""
+        if parallel.size() > 1:
+            value = value * parallel.weight()
+        return self.scaler.scale(value) if self.scaler else value
+
+
+def _laid_out_like(weight: Tensor, gradient: Tensor) -> Tensor:
+    """Fused optimisers want the two in the same memory layout."""
+    same = gradient.stride() == weight.stride()
+    return gradient if same else torch.empty_like(weight).copy_(gradient)

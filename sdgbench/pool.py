@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sdgbench import parallel
 from sdgbench.errors import UserError, explain_os_errors
 
 
@@ -38,20 +39,32 @@ class Pool:
         return self.folder / "images.f32", self.folder / "labels.u8"
 
     def add(self, images: Tensor, labels: Tensor) -> None:
-        """Append a batch. Pixels are kept as they are: not clamped, not rounded."""
+        """Append a batch. Pixels are kept as they are: not clamped, not rounded.
+
+        Where several processes made a part each, the first one writes them all, in order.
+        """
         arrays = (
             images.detach().to("cpu", torch.float32).contiguous().numpy(),
             labels.detach().to("cpu", torch.uint8).contiguous().numpy(),
         )
         if arrays[0].shape[1:] != self.image_shape or arrays[1].shape[1:] != self.label_shape:
             raise ValueError(f"the pool takes images of {self.image_shape}")
+        if parallel.part():
+            parts = parallel.gathered(arrays)
+            arrays = (
+                np.concatenate([part[0] for part in parts]),
+                np.concatenate([part[1] for part in parts]),
+            )
+        parallel.from_first(lambda: self._append(arrays))
+        self.count += len(arrays[0])
+        self.origins = np.concatenate([self.origins, np.full(len(arrays[0]), -1)])
+
+    def _append(self, arrays: Sequence[np.ndarray]) -> None:
         with explain_os_errors("write", self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             for path, array in zip(self.files, arrays, strict=True):
                 with path.open("ab") as file:
                     file.write(array.tobytes())
-        self.count += len(images)
-        self.origins = np.concatenate([self.origins, np.full(len(images), -1)])
 
     def trace(self, before: int, origins: np.ndarray) -> None:
         """Note what a step's images were made of, if it made one of each of its batch."""
@@ -98,6 +111,8 @@ class Pool:
                 if self.count:
                     raise UserError(f"{path} is gone. Delete {self.folder.parent} to start anew.")
                 continue
+            if not parallel.is_first():
+                continue  # it is not ours to cut
             if path.stat().st_size < self.count * size:
                 raise UserError(f"{path} is too short. Delete {self.folder.parent} to start anew.")
             with explain_os_errors("write", path):

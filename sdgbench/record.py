@@ -30,7 +30,9 @@ def now() -> str:
 
 def label(spec: Mapping[str, Any]) -> str:
     """What a person calls a run."""
-    return "{method} on {dataset} ({preset}, seed {seed})".format(**spec)
+    precision = spec.get("precision", "float32")
+    remark = "" if precision == "float32" else f", {precision}"
+    return "{method} on {dataset} ({preset}, seed {seed}".format(**spec) + f"{remark})"
 
 
 def read(path: Path) -> Record:

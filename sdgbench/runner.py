@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sdgbench import checkpoint, efficiency, provenance, record, registry, storage
+from sdgbench import checkpoint, efficiency, parallel, provenance, record, registry, storage
 from sdgbench.analysis import embedding, hulls, transport
 from sdgbench.dataset import Dataset, Domain
 from sdgbench.device import Device
@@ -25,6 +25,8 @@ from sdgbench.progress import Filed, Reporter
 from sdgbench.spec import RunSpec
 from sdgbench.task import Task
 from sdgbench.train import Position, Trainer, phase_key
+
+HASHED = ("predictions.npz", "train.jsonl", hulls.FILE)
 
 
 class StopSignal:
@@ -54,11 +56,13 @@ class StopSignal:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.asked and number == signal.SIGINT:
+        # Among several processes one must not stop at once: the others would wait for it.
+        if self.asked and number == signal.SIGINT and parallel.size() == 1:
             raise KeyboardInterrupt
         self.asked, self.number = True, number
-        print("\nStopping after this step and saving; Ctrl-C again to stop at once.",
-              file=sys.stderr)  # fmt: skip
+        if parallel.is_first():
+            print("\nStopping after this step and saving; Ctrl-C again to stop at once.",
+                  file=sys.stderr)  # fmt: skip
 
 
 def build_method(
@@ -88,13 +92,19 @@ def execute(
 ) -> record.Record:
     """Train, evaluate and record a run, going on from its checkpoint if there is one."""
     folder = store.folder(spec)
-    with storage.owned(folder), Filed(folder, reporter) as reporter:
-        if (folder / "record.json").exists():
+    with ExitStack() as stack:
+        parallel.from_first(lambda: stack.enter_context(storage.owned(folder)))
+        if parallel.is_first():
+            reporter = stack.enter_context(Filed(folder, reporter))
+        stack.enter_context(device.settings(reporter.note))
+        if parallel.from_first((folder / "record.json").exists):
             return store.record(spec)
-        store.begin(spec)
+        parallel.from_first(lambda: store.begin(spec))
         started = record.now()
         dataset = spec.dataset_class(data_root, spec.build_options(), spec.build_recipe())
-        dataset.prepare(reporter)
+        parallel.from_first(lambda: dataset.prepare(reporter))
+        if not parallel.is_first():
+            dataset.prepare(reporter)  # what the first one made is found
         source, validation = dataset.source("train"), dataset.source("val")
         method = build_method(spec, dataset, device, source, folder / "pool")
         device.reset_peak_memory()
@@ -111,50 +121,54 @@ def execute(
         evaluation = evaluate(method, dataset, names, choices, reporter, should_stop)
         position.seconds["evaluate"] = time.perf_counter() - began
         checkpoint.assign_weights(method, choices["last"])
-        _write_predictions(folder / "predictions.npz", evaluation.decisions)
-        began = time.perf_counter()
-        analyses = {
-            "transport": transport.measure(method, source),
-            "embedding": embedding.keep(folder, method, source, dataset, list(evaluation.domains)),
-        }
-        position.seconds["analyses"] = time.perf_counter() - began
-        finished = {
-            "schema": record.SCHEMA,
-            "id": spec.id,
-            "spec": asdict(spec),
-            "started": started,
-            "finished": record.now(),
-            "metric": dataset.task.metric,
-            "classes": list(dataset.task.class_names),
-            "results": _summarise(evaluation, dataset, position, trainer.train_total),
-            "domains": evaluation.domains,
-            "missing_domains": evaluation.missing,
-            "source": {"name": source.name, **{
-                split: {"count": len(domain), "sha256": domain.sha256()}
-                for split, domain in (("train", source), ("val", validation))
-            }},
-            "efficiency": {
-                **efficiency.measure(method, quickly=spec.preset == "smoke"),
-                "peak_memory_bytes": peak,
-            },
-            **analyses,
-            "cost": _cost(trainer.plan, position),
-            "flags": {**_flags(spec, method), **dataset.data_flags()},
-            "code": {
-                **provenance.code(),
-                "method_file_sha256": registry.get("method", spec.method).source_sha256,
-                "dataset_file_sha256": registry.get("dataset", spec.dataset).source_sha256,
-            },
-            "packages": provenance.packages(),
-            "machine": device.describe(),
-            "files": {
-                name: storage.sha256(folder / name)
-                for name in ("predictions.npz", "train.jsonl", hulls.FILE)
-            },
-        }  # fmt: skip
-        storage.write_json(folder / "record.json", finished)
-        shutil.rmtree(folder / "pool", ignore_errors=True)
-        return finished
+
+        def finish() -> record.Record:
+            _write_predictions(folder / "predictions.npz", evaluation.decisions)
+            began = time.perf_counter()
+            domains = list(evaluation.domains)
+            analyses = {
+                "transport": transport.measure(method, source),
+                "embedding": embedding.keep(folder, method, source, dataset, domains),
+            }
+            position.seconds["analyses"] = time.perf_counter() - began
+            finished = {
+                "schema": record.SCHEMA,
+                "id": spec.id,
+                "spec": asdict(spec),
+                "started": started,
+                "finished": record.now(),
+                "metric": dataset.task.metric,
+                "classes": list(dataset.task.class_names),
+                "results": _summarise(evaluation, dataset, position, trainer.train_total),
+                "domains": evaluation.domains,
+                "missing_domains": evaluation.missing,
+                "source": {"name": source.name, **{
+                    split: {"count": len(domain), "sha256": domain.sha256()}
+                    for split, domain in (("train", source), ("val", validation))
+                }},
+                "efficiency": {
+                    **efficiency.measure(method, quickly=spec.preset == "smoke"),
+                    "peak_memory_bytes": peak,
+                },
+                **analyses,
+                "cost": _cost(trainer.plan, position),
+                "flags": {**_flags(spec, method), **dataset.data_flags()},
+                "code": {
+                    **provenance.code(),
+                    "method_file_sha256": registry.get("method", spec.method).source_sha256,
+                    "dataset_file_sha256": registry.get("dataset", spec.dataset).source_sha256,
+                },
+                "packages": provenance.packages(),
+                "machine": {**device.describe(), "earlier": position.machines[:-1]},
+                "files": {
+                    name: storage.sha256(folder / name) for name in HASHED
+                },
+            }  # fmt: skip
+            storage.write_json(folder / "record.json", finished)
+            shutil.rmtree(folder / "pool", ignore_errors=True)
+            return finished
+
+        return parallel.from_first(finish)
 
 
 def _summarise(

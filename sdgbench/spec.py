@@ -9,6 +9,7 @@ from typing import Any
 
 from sdgbench import networks, record, registry, settings
 from sdgbench.dataset import Dataset, Recipe
+from sdgbench.device import EXACT
 from sdgbench.errors import UserError, unknown
 from sdgbench.method import Method
 
@@ -31,11 +32,15 @@ class RunSpec:
     recipe_changes: tuple[str, ...]  # what was set away from the preset
     seed: int
     targets: tuple[str, ...] = ()  # empty: all of the dataset's
+    precision: str = EXACT  # of the computation
 
     @property
     def id(self) -> str:
         """A hash of all of it: the same question has the same id."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        asked = asdict(self)
+        if self.precision == EXACT:  # as before there was a choice
+            del asked["precision"]
+        text = json.dumps(asked, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
@@ -128,6 +133,7 @@ def resolve(
     seed: int,
     assignments: Iterable[Assignment] = (),
     targets: Sequence[str] = (),
+    precision: str = EXACT,
 ) -> RunSpec:
     """Resolve one run. Assignments that concern neither its method nor its dataset are ignored."""
     method_class: type[Method] = registry.get("method", method).load()
@@ -165,7 +171,7 @@ def resolve(
             raise unknown(f"target of {dataset} called", name, known)
     return RunSpec(
         method, params, dataset, dataset_class.version, options, option_changes, preset, recipe,
-        changes, seed, tuple(name for name in known if name in targets),
+        changes, seed, tuple(name for name in known if name in targets), precision,
     )  # fmt: skip
 
 
@@ -219,6 +225,7 @@ def matrix(
     assignments: Sequence[Assignment] = (),
     grid: Sequence[tuple[str, Sequence[str]]] = (),
     targets: Sequence[str] = (),
+    precision: str = EXACT,
 ) -> list[RunSpec]:
     """All runs of a command, without repetition, seeds in the outer loop.
 
@@ -229,6 +236,7 @@ def matrix(
     specs: dict[str, RunSpec] = {}
     for seed, dataset, method in itertools.product(seeds, datasets, methods):
         for point in itertools.product(*axes):
-            spec = resolve(method, dataset, preset, seed, [*assignments, *point], targets)
+            asked = [*assignments, *point]
+            spec = resolve(method, dataset, preset, seed, asked, targets, precision)
             specs.setdefault(spec.id, spec)
     return list(specs.values())

@@ -6,13 +6,14 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from sdgbench import checkpoint
+from sdgbench import checkpoint, parallel
 from sdgbench.dataset import Domain
 from sdgbench.device import Device
 from sdgbench.errors import Interrupted, UserError, explain_os_errors
@@ -42,6 +43,7 @@ class Position:
     images_forward: int = 0
     images_with_gradient: int = 0
     starts: int = 0
+    machines: list[dict[str, Any]] = field(default_factory=list)  # that it ran on, in turn
     best: dict[str, Any] | None = None  # source validation's choice: step, score, weights
     last_score: float | None = None  # source validation at its last turn
     loss_sum: Tensor | float = 0.0
@@ -123,6 +125,8 @@ class Trainer:
         with closing(self.source), closing(self.validation):
             self._restore()
             self.at.starts += 1
+            if self.device.describe() not in self.at.machines[-1:]:
+                self.at.machines.append(self.device.describe())
             while self.at.phase < len(self.plan):
                 phase = self.plan[self.at.phase]
                 self._run_phase(phase)
@@ -135,28 +139,39 @@ class Trainer:
     def _run_phase(self, phase: Phase) -> None:
         step_of = getattr(self.method, f"{phase.name}_step")
         feeds = self._feeds_of(phase)
+        scaler, untried, several = self.method.scaler, self.device.compiling, parallel.size() > 1
         log_every = max(1, phase.steps // POINTS_PER_PHASE)
         recent: float | None = None
         kind = phase_key(self.at.phase, phase)
         shown, shown_seconds, images = time.perf_counter(), self._clock.seconds(kind), 0
         self.reporter.begin(phase.name, phase.steps, self.at.step)
+        if several and not self.method.shardable(phase):
+            self.reporter.note(f"{phase.name}: its batches cannot be divided, so each of the "
+                               f"{parallel.size()} processes does all of them")  # fmt: skip
         if self.at.step == 0:
             seed_everything(self.seed, "begin", self.at.phase)
             self.method.begin(phase)
             for feed in feeds:
                 feed.begin()
+        for module in checkpoint.modules(self.method).values():
+            parallel.share_statistics(module)
         self._training_mode(True)
         self._clock.start(kind)
         while self.at.step < phase.steps:
             seed_everything(self.seed, "method", self.at.phase, self.at.step)
-            batch = [tensor for feed in feeds for tensor in feed.next()]
             in_pool = len(self.method.pool)
-            loss = step_of(*batch)
+            part = self._part(phase, feeds) if several else None
+            batch = [tensor for feed in feeds for tensor in feed.next(part)]
+            with self.device.autocast(), parallel.sharing(part):
+                if untried:
+                    loss, untried = self._try_compiled(step_of, batch), False
+                else:
+                    loss = step_of(*batch)
             if feeds and len(self.method.pool) > in_pool:
                 self.method.pool.trace(in_pool, feeds[0].origins)
             self.at.step += 1
-            images += len(batch[0]) if batch else 0
-            if loss is not None:
+            images += part.total if part else len(batch[0]) if batch else 0
+            if loss is not None and not (scaler and scaler.skipped):
                 self.at.loss_sum = self.at.loss_sum + loss  # stays on the device until it is read
                 self.at.loss_count += 1
             if self.at.step % log_every == 0 or self.at.step == phase.steps:
@@ -181,6 +196,27 @@ class Trainer:
         """Whether the next phase does more of the same: one domain may come of several phases."""
         following = self.plan[self.at.phase : self.at.phase + 1]
         return any((next_.name, next_.part) == (phase.name, phase.part) for next_ in following)
+
+    def _part(self, phase: Phase, feeds: list[Feed]) -> parallel.Part | None:
+        """What this process does of the next step; None: all of it, as every process."""
+        sizes = {feed.size_of_next() for feed in feeds}
+        if len(sizes) != 1 or not self.method.shardable(phase):
+            return None  # batches of several sizes would be cut in several proportions
+        return parallel.part_of(sizes.pop())
+
+    def _try_compiled(self, step_of: Callable[..., Tensor | None], batch: list[Tensor]) -> Any:
+        """The first step of a phase; where compiled code cannot do it, the same step without."""
+        method, counted = self.method, self._count()
+        before, pool = deepcopy(checkpoint.capture(method)), method.pool.state_dict()
+        try:
+            return step_of(*batch)
+        except Exception as error:
+            self.device.stop_compiling(error)
+            checkpoint.restore(method, before)
+            method.pool.load_state_dict(pool)
+            self._leave_out_since(counted)
+            seed_everything(self.seed, "method", self.at.phase, self.at.step)
+            return step_of(*batch)
 
     def _feeds_of(self, phase: Phase) -> list[Feed]:
         """Phases of one name share their streams, so "train" goes on where it stood."""
@@ -213,6 +249,8 @@ class Trainer:
         return loss
 
     def _append(self, point: dict[str, Any]) -> None:
+        if not parallel.is_first():
+            return
         path = self.folder / "train.jsonl"
         line = json.dumps(point).encode() + b"\n"
         with explain_os_errors("write", path), path.open("ab") as file:
@@ -248,9 +286,7 @@ class Trainer:
             self.at.best = {"step": self._trained(), "score": score, "weights": weights}
         self._append({"phase": self.at.phase, "name": "validation", "step": self.at.step,
                       "train_step": self._trained(), "score": score})  # fmt: skip
-        forward, gradient = self._count()
-        self._counted = (self._counted[0] + forward - counted[0],
-                         self._counted[1] + gradient - counted[1])  # fmt: skip
+        self._leave_out_since(counted)
 
     # Cost ----------------------------------------------------------------------------------
 
@@ -265,6 +301,12 @@ class Trainer:
             sum(network.images_forward for network in networks),
             sum(network.images_with_gradient for network in networks),
         )
+
+    def _leave_out_since(self, before: tuple[int, int]) -> None:
+        """Images since then are no part of the training's cost."""
+        forward, gradient = self._count()
+        self._counted = (self._counted[0] + forward - before[0],
+                         self._counted[1] + gradient - before[1])  # fmt: skip
 
     def _collect_counts(self) -> None:
         forward, gradient = self._count()
@@ -281,6 +323,11 @@ class Trainer:
 
     def _save(self, finished: bool = False) -> None:
         self._collect_counts()
+        if parallel.is_first():
+            self._write(finished)
+        self.saved_at = time.monotonic()
+
+    def _write(self, finished: bool) -> None:
         curve = self.folder / "train.jsonl"
         if curve.exists():  # the curve must not be shorter on disk than the checkpoint says
             with explain_os_errors("write", curve), curve.open("rb") as file:
@@ -293,7 +340,6 @@ class Trainer:
             # Nothing will step again after the end, and optimisers are two thirds of the file.
             "method": checkpoint.capture(self.method, optimisers=not finished),
         })  # fmt: skip
-        self.saved_at = time.monotonic()
 
     def _restore(self) -> None:
         curve = self.folder / "train.jsonl"
@@ -312,7 +358,12 @@ class Trainer:
                         feed.load_state_dict(state["feeds"][feed.key])
         else:
             self.method.pool.load_state_dict({"count": 0})
-        if curve.exists():
+        if curve.exists() and parallel.is_first():
             with explain_os_errors("write", curve):
                 os.truncate(curve, self.at.curve_bytes)
+        parallel.all_same(
+            (self.at.phase, self.at.step, len(self.method.pool)),
+            f"Not all processes see the same files in {self.folder}. Use a runs folder that is "
+            "shared by all machines.",
+        )
         self.saved_at = time.monotonic()

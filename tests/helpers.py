@@ -30,13 +30,18 @@ def toy_domain(name: str = "toy", count: int = 40, seed: int = 0, size: int = 32
 
 
 def make(
-    cls: type[Method], folder: Path, recipe: Recipe = RECIPE, seed: int = 0, params=None
+    cls: type[Method],
+    folder: Path,
+    recipe: Recipe = RECIPE,
+    seed: int = 0,
+    params=None,
+    device: Device | None = None,
 ) -> Method:
     """Build a method as the runner would."""
     pool = Pool(folder / "pool", (3, 32, 32), ())
     return cls(Setting(
         params=cls.Params() if params is None else params, task=Classification(10), recipe=recipe,
-        device=Device("cpu"), seed=seed, source_size=40, pool=pool,
+        device=device or Device("cpu"), seed=seed, source_size=40, pool=pool,
     ))  # fmt: skip
 
 

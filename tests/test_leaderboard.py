@@ -233,6 +233,7 @@ def test_a_constant_for_all_methods_changes_no_gain(values, constant):
     (("spec", "dataset_version"), 2, "dataset version 2"),
     (("spec", "options"), {"source": "fog"}, "source=fog"),
     (("spec", "recipe", "lr"), 0.2, "recipe.lr=0.2"),
+    (("spec", "precision"), "bf16", "[bf16]"),
     (("domains", "a", "sha256"), "0123456789", "content of a: 01234567"),
     (("source", "train", "sha256"), "0123456789", "source content: train 01234567, val "),
 ])  # fmt: skip
@@ -242,6 +243,11 @@ def test_other_ground_is_another_table_that_says_why(path, value, said):
     assert len(found) == 2
     other = next(board for board in found if board.rows[0].method == "m")
     assert said in other.title
+
+
+def test_a_record_from_before_precision_was_a_choice_is_float32():
+    board = only([toy(), change(toy("m"), ("spec", "precision"), "float32")])
+    assert "float32" not in board.title
 
 
 def test_other_domains_are_another_table():

@@ -67,10 +67,10 @@ def test_erm_is_a_plain_loop_bit_for_bit(recipe, tmp_path):
     batches = [feed.next() for _ in range(12)]
 
     if recipe.optimiser == "adam":
-        optimizer = torch.optim.Adam(network.parameters(), recipe.lr)
+        optimizer = torch.optim.Adam(network.parameters(), recipe.lr, fused=True)
     else:
         optimizer = torch.optim.SGD(network.parameters(), recipe.lr, momentum=0.9, nesterov=True,
-                                    weight_decay=recipe.weight_decay)  # fmt: skip
+                                    weight_decay=recipe.weight_decay, fused=True)  # fmt: skip
     network.train()
     for step, (x, y) in enumerate(batches):
         if recipe.schedule == "linear":

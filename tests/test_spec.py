@@ -1,10 +1,12 @@
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
 from sdgbench import registry, spec
 from sdgbench.errors import UserError
+from sdgbench.verify import as_spec
 
 PLUGIN = '''
 from dataclasses import dataclass
@@ -53,6 +55,7 @@ def test_the_same_question_has_the_same_id():
     ("erm", "digits-mini", "quick", 1, []), ("erm", "digits-mini", "smoke", 0, []),
     ("erm", "streets-mini", "quick", 0, []),
     ("erm", "digits-mini", "quick", 0, [("recipe.lr", "0.1")]),
+    ("erm", "digits-mini", "quick", 0, [], (), "bf16"),
 ])  # fmt: skip
 def test_another_question_has_another_id(changed):
     assert spec.resolve(*changed).id != spec.resolve("erm", "digits-mini", "quick", 0).id
@@ -73,6 +76,15 @@ def test_changed_parameters_are_those_that_the_preset_does_not_set(
     asked = spec.resolve("tuned", "digits-mini", preset, 0, assignments)
     assert asked.changed_parameters() == changed
     assert asked.reduced_parameters() == reduced
+
+
+def test_the_default_precision_leaves_ids_and_labels_as_they_were():
+    path = next((Path(__file__).parents[1] / "leaderboards/records").rglob("record.json"))
+    made = json.loads(path.read_text())
+    assert as_spec(made).id == made["id"]
+    assert "float32" not in as_spec(made).label
+    half = spec.resolve("erm", "digits-mini", "quick", 0, precision="bf16")
+    assert half.label == "erm on digits-mini (quick, seed 0, bf16)"
 
 
 def test_a_spec_survives_json():

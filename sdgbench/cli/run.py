@@ -18,6 +18,7 @@ Examples:
   sdgbench run --method erm --dataset digits-mini --grid recipe.lr=1e-4,1e-3
   sdgbench run --method erm,mada --dataset digits-mini --seeds 0-9 --jobs auto
   sdgbench run ... --launcher slurm --slurm partition=gpu --slurm gpus=1
+  sdgbench run --method mada --dataset cifar10c --fast
 The same command again runs only what is missing.""",
 )
 @click.option("--method", required=True, metavar="NAMES",
@@ -44,6 +45,18 @@ The same command again runs only what is missing.""",
 @click.option("--jobs", default="1", show_default=True, metavar="N|auto",
               help="Run so many at a time, each in a process of its own; "
                    "auto: one per GPU, or per core.")  # fmt: skip
+@click.option("--precision", type=click.Choice(("float32", "tf32", "bf16", "fp16")),
+              help="Of the computation; float32 unless --fast. Weights are always float32. "
+                   "Another precision is another run.")  # fmt: skip
+@click.option("--channels-last/--no-channels-last", default=None,
+              help="Keep the channels of images and filters together.")  # fmt: skip
+@click.option("--compile/--no-compile", "compiled", default=None,
+              help="Compile task networks; where that fails, go on without.")  # fmt: skip
+@click.option("--deterministic", is_flag=True,
+              help="Only deterministic algorithms; an error where there is none.")  # fmt: skip
+@click.option("--fast", is_flag=True,
+              help="On a GPU: bf16 (or fp16), TF32, channels last, compiled, fastest kernels. "
+                   "On a CPU: channels last.")  # fmt: skip
 @click.option("--checkpoint-minutes", default=5.0, show_default=True,
               type=click.FloatRange(min=0), help="Save the state of a run this often.")  # fmt: skip
 @click.option("--retry", is_flag=True, help="Run failed runs again.")
@@ -61,9 +74,10 @@ The same command again runs only what is missing.""",
 @options.plugins
 def command(
     method: str, dataset: str, seeds: str, preset: str, sets: tuple[str, ...],
-    grid: tuple[str, ...], targets: str, device: str, jobs: str, checkpoint_minutes: float,
-    retry: bool, redo: bool, launcher: str, slurm: tuple[str, ...], wait: bool, runs: Path,
-    data: Path,
+    grid: tuple[str, ...], targets: str, device: str, jobs: str, precision: str | None,
+    channels_last: bool | None, compiled: bool | None, deterministic: bool, fast: bool,
+    checkpoint_minutes: float, retry: bool, redo: bool, launcher: str, slurm: tuple[str, ...],
+    wait: bool, runs: Path, data: Path,
 ) -> int:  # fmt: skip
     """Train methods on a dataset's source and test them on its unseen domains.
 
@@ -94,13 +108,23 @@ def command(
         from sdgbench.launch.resources import resources
 
         asked = resources(options.assignment(text, "--slurm") for text in slurm)
+    from sdgbench import parallel
+    from sdgbench.device import Execution
     from sdgbench.launch.here import run_here
     from sdgbench.launch.one import Order
     from sdgbench.spec import matrix
 
     only = options.names(targets, "--targets") if targets else []
-    specs = matrix(methods, datasets, seed_list, preset, assignments, axes, only)
-    order = Order(runs, data, device, 60 * checkpoint_minutes, retry, redo)
+    execution = Execution(precision, channels_last, compiled, deterministic, fast)
+    if launcher == "slurm" and fast and not precision:
+        raise UserError("What --fast is on the cluster is not known here. Add --precision.")
+    if parallel.is_launched() and (processes != 1 or launcher == "slurm"):
+        raise UserError("Under torchrun there is one run at a time: no --jobs, no --launcher.")
+    execution = execution.settled(device)
+    specs = matrix(
+        methods, datasets, seed_list, preset, assignments, axes, only, str(execution.precision)
+    )
+    order = Order(runs, data, device, 60 * checkpoint_minutes, retry, redo, execution)
     if launcher == "slurm":
         from sdgbench.launch.slurm import run_on_slurm
 

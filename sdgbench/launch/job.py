@@ -87,7 +87,7 @@ def _run(spec: Any, order: Any) -> tuple[str, str, int | None]:
     console = Console(highlight=False)
     with StopSignal(signal.SIGUSR2) as stop:
         try:
-            device = Device(order.device)
+            device = Device(order.device, order.execution)
         except UserError as error:
             return "refused", str(error), None
         result = run_one(

@@ -4,12 +4,12 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from sdgbench import registry
-from sdgbench.device import Device
+from sdgbench import parallel, registry
+from sdgbench.device import Device, Execution
 from sdgbench.errors import Interrupted, UserError
 from sdgbench.progress import Reporter
 from sdgbench.record import Record, Store
@@ -30,6 +30,7 @@ class Order:
     checkpoint_seconds: float = 300.0
     retry: bool = False
     redo: bool = False
+    execution: Execution = field(default_factory=Execution)  # the precision is each run's
 
 
 @dataclass
@@ -70,7 +71,7 @@ def run_one(
     """Run what is missing of one run; whatever happens becomes a result."""
     began = time.perf_counter()
     try:
-        result = without_running(spec, order)
+        result = parallel.from_first(lambda: without_running(spec, order))
         if result is None:
             with reporter as told:
                 record = execute(
@@ -83,11 +84,18 @@ def run_one(
     except UserError as error:
         result = Result(spec, "refused", remark=str(error))
     except Exception as error:
-        on_crash(error)
-        with suppress(UserError):  # a full disk must not stop the other runs
-            Store(order.runs).fail(spec, error)
+        together = parallel.meet()
+        if parallel.is_first() or not together:
+            on_crash(error)
+        if not together:  # one process broke, not the run: torchrun ends all, and it can go on
+            raise
+        if parallel.is_first():
+            with suppress(UserError):  # a full disk must not stop the other runs
+                Store(order.runs).fail(spec, error)
         first = (str(error).strip().splitlines() or [""])[0]
         result = Result(spec, "failed", remark=f"{type(error).__name__}: {first}")
+    if result.outcome != "failed" and not parallel.meet():
+        raise RuntimeError(f"process {parallel.rank()} ended alone: {result.remark}")
     result.seconds = time.perf_counter() - began
     return result
 

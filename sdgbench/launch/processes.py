@@ -53,7 +53,7 @@ class Job:
 
 def run_in_processes(specs: Sequence[RunSpec], order: Order, jobs: int | None) -> int:
     """Run what is missing in ``jobs`` processes (None: as many as the machine suggests)."""
-    places = share_out(Device(order.device), jobs, len(specs))
+    places = share_out(Device(order.device, order.execution), jobs, len(specs))
     if len(places) == 1:
         return run_here(specs, order)
     Store(order.runs).check(writable=True)

@@ -84,7 +84,7 @@ def main(handle: int) -> None:
     torch.set_num_threads(setup.threads)
     for file in setup.plugins:
         registry.add_plugin(file)
-    device = Device(setup.device)
+    device = Device(setup.device, setup.order.execution)
     if device.kind == "cuda":
         torch.cuda.set_device(device.torch)
     while letter := parent.letters.get():

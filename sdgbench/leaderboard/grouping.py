@@ -239,6 +239,7 @@ def _set_remarks(alike: Sequence[Board]) -> None:
         ground = board.ground
         found = [f"{key}={ground.options.get(key)}" for key in ground.option_changes]
         found += [f"recipe.{key}={ground.recipe.get(key)}" for key in ground.recipe_changes]
+        found += [ground.precision] if ground.precision != "float32" else []
         found += [f"dataset version {ground.version}"] if len(versions) > 1 else []
         found += [f"{key}={ground.options[key]}" for key in ground.options if key in options]
         found += [f"recipe.{key}={ground.recipe[key]}" for key in ground.recipe if key in recipe]

@@ -43,6 +43,7 @@ class Ground:
     hashes: tuple[str, ...]  # one per domain
     averages: Mapping[str, int]  # name: how many domains it covers; the first is ranked
     missing: tuple[str, ...]  # domains that were asked for, but without data
+    precision: str  # of the computation
 
     @property
     def reduced(self) -> str:
@@ -201,9 +202,10 @@ def _ground(record: Record, known: Known) -> Ground:
     averages = record["results"]["last"]["averages"]
     covered = {name: int(group["domains"]) for name, group in averages.items()}
     hashes = {name: domain["sha256"] for name, domain in domains.items()}
+    precision = _text(spec.get("precision", "float32"))
     parts = [
         spec["dataset"], spec["dataset_version"], spec["options"], spec["preset"], spec["recipe"],
-        record["source"], hashes, record["metric"], covered,
+        record["source"], hashes, record["metric"], covered, precision,
     ]  # fmt: skip
     # The canonical key takes a third of a record's time; most records are written like another.
     hasty = marshal.dumps(parts, 2)
@@ -219,7 +221,7 @@ def _ground(record: Record, known: Known) -> Ground:
             _text(record["metric"]), tuple(domains),
             tuple(_tags(domain["tags"]) for domain in domains.values()),
             tuple(hashes.values()), covered,
-            tuple(map(str, record.get("missing_domains") or ())),
+            tuple(map(str, record.get("missing_domains") or ())), precision,
         )  # fmt: skip
     known[hasty] = known[key]
     return known[key]

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from sdgbench import parallel
+
 
 class Network(nn.Module):
     """``forward`` is ``head(features(x))``; ``features`` takes pixels in [0, 1]."""
@@ -24,9 +26,11 @@ class Network(nn.Module):
 
     def features(self, x: Tensor) -> Tensor:
         """The embedding in which methods measure distances."""
-        self.images_forward += len(x)
+        part = parallel.part()
+        images = part.count(len(x)) if part else len(x)
+        self.images_forward += images
         if torch.is_grad_enabled():
-            self.images_with_gradient += len(x)
+            self.images_with_gradient += images
         return self.embed((x - self.mean) / self.std if self.normalises else x)
 
     def forward(self, x: Tensor) -> Tensor:
