@@ -34,7 +34,8 @@ Examples:
               shell_complete=options.completer("method"))  # fmt: skip
 @click.option("--preset", default="", metavar="NAME", help="Only this preset.")
 @click.option("--view", type=click.Choice((*VIEWS, FEW_SHOT)), default="domains", show_default=True,
-              help="What the columns are.")  # fmt: skip
+              metavar="NAME",
+              help=f"What the columns are: {', '.join((*VIEWS, FEW_SHOT))}.")  # fmt: skip
 @click.option("--sort", default="", metavar="COLUMN",
               help="Sort by a column, best first, or by method; else by the ranked average.",
 )  # fmt: skip

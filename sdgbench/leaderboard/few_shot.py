@@ -130,7 +130,9 @@ def _table(board: Board, pair: Pair, rows: Sequence[Row], baseline: str, sort: s
         columns=tuple(made.columns),
         lines=tuple(sort_lines(made.lines, made.columns, sort, rows, ranked)),
         reduced=board.reduced,
-        notes=(*board.data_notes(rows), *_notes(board, pair, rows), *made.notes),
+        notes=tuple(dict.fromkeys(
+            [*board.data_notes(rows), *_notes(board, pair, rows), *made.notes]
+        )),
         legend="; ".join([
             f"starts from the {WEIGHTS['last']}",
             *(f"{column.name}: {column.definition}" for column in made.columns),
