@@ -27,7 +27,7 @@ RUNS = (
     f"run --method {MADA} --dataset {DIGITS} --seeds 0-1",
     f"run --method mada --dataset {DIGITS} --seeds 0-1 --grid relaxation=ae,pixel,literal",
     f"run --method mada --dataset {DIGITS} --seeds 0-1 --grid K=1,5",
-    f"run --method mada --dataset {DIGITS} --seeds 0-1 --grid alpha=0.01,100",
+    f"run --method mada --dataset {DIGITS} --seeds 0-1 --grid alpha=100",
     f"run --method mada --dataset {DIGITS} --seeds 0-1 --grid beta=20,20000",
     f"run --method gud-ensemble --dataset {DIGITS}",
     f"run --method erm,gud,mada,mada-no-meta --dataset {SHAPES} --set recipe.steps=200",
