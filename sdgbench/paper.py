@@ -27,12 +27,12 @@ RUNS = (
     f"run --method {MADA} --dataset {DIGITS} --seeds 0-1",
     f"run --method mada --dataset {DIGITS} --seeds 0-1 --grid relaxation=ae,pixel,literal",
     f"run --method mada --dataset {DIGITS} --seeds 0-1 --grid K=1,5",
-    f"run --method mada --dataset {DIGITS} --seeds 0-1 --grid alpha=0.01,100",
+    f"run --method mada --dataset {DIGITS} --seeds 0-1 --grid alpha=100",
     f"run --method mada --dataset {DIGITS} --seeds 0-1 --grid beta=20,20000",
     f"run --method gud-ensemble --dataset {DIGITS}",
     f"run --method erm,gud,mada,mada-no-meta --dataset {SHAPES} --set recipe.steps=200",
     f"run --method erm,gud,mada --dataset {STREETS}",
-    f"adapt --dataset {DIGITS} --method erm,gud,mada --shots 0,7,10",
+    f"adapt --dataset {DIGITS} --method erm,gud,mada --target street,scan --shots 0,7,10 --draws 2",
 )
 
 
@@ -100,6 +100,8 @@ ITEMS = (
     Item("table", "efficiency", "GUD ensemble against M-ADA: parameters, latency, accuracy",
          f"--dataset {DIGITS} --view efficiency --methods gud-ensemble,mada",
          ("efficiency",)),
+    Item("table", "few-shot", "Few-shot adaptation to an unseen domain",
+         f"--dataset {DIGITS} --view few-shot", ("few_shot",)),
     Item("figure", "severity", "Accuracy by severity and corruption",
          f"severity --dataset {SHAPES}"),
     Item("figure", "meta-learning", "What meta-learning is worth, by corruption",
@@ -171,7 +173,7 @@ def printed(name: str) -> Table:
     others = dict.fromkeys(key for row in table.rows for key in row.printed)
     columns = [Column(key) for key in (*table.columns, *others)]
     lines = [
-        Line(f"{row.source}: {row.method}" if row.source else row.method, None, {
+        Line(_row_name(row), None, {
             column.name: Cell({**row.cells, **row.printed}.get(column.name),
                               digits=3 if name == "transport" else 2)
             for column in columns
@@ -184,6 +186,11 @@ def printed(name: str) -> Table:
         tuple(columns), tuple(lines), notes=(reference, table.protocol),
         label="source and method" if table.rows[0].source else "method",
     )  # fmt: skip
+
+
+def _row_name(row: published.PublishedRow) -> str:
+    before = f"{row.source}: " if row.source else ""
+    return f"{before}{row.method}" + (f" ({row.shots} per class)" if row.shots else "")
 
 
 def write_page(folder: Path, preset: str, runs: Sequence[list[str]], failed: Sequence[str]) -> Path:

@@ -159,6 +159,8 @@ def make(
                                "repetitions": 100} for size, m in (("batch_1", 1), ("batch_64", 20))},
             "peak_memory_bytes": 1023991808,
         },
+        "transport": transport(method, seed) if method.startswith(("gud", "mada")) else None,
+        "embedding": {"hull_growth_pca": 1.0 + round(_draw(method, seed, "hull").random(), 3)},
         "cost": {
             "phases": [{"name": "train", "steps": RECIPES[preset]["steps"], "seconds": 18.7}],
             "train_seconds": round(18.7 * speed + seed / 10, 3),
@@ -175,6 +177,20 @@ def make(
                     "precision": "float32"},
         "files": {"predictions.npz": _hash("predictions"), "train.jsonl": _hash("curve")},
     }  # fmt: skip
+
+
+def transport(method: str, seed: int = 0, domains: int = 3) -> dict[str, Any]:
+    """Plausible distances of augmented domains from the source."""
+    draw = _draw(method, seed, "transport")
+
+    def distances() -> dict[str, float]:
+        exact = round(draw.uniform(0.01, 0.1), 6)
+        return {"exact": exact, "sliced": exact / 2, "exact_relative": 4 * exact,
+                "sliced_relative": 2 * exact}  # fmt: skip
+
+    return {"measure": "W2", "sample": {"exact": 500, "sliced": 2000}, "domains": [
+        {"images": 9952 // k, "pixel": distances(), "embedding": distances()}
+        for k in range(1, domains + 1)]}  # fmt: skip
 
 
 def _hash(*names: str) -> str:

@@ -1,6 +1,5 @@
 """The view of how far augmented domains are from the source; what is measured is in analysis."""
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 
@@ -14,7 +13,6 @@ LEGEND = (
     "W2 between an augmented domain and the source images that it was made of, mean over the "
     "augmented domains",
 )
-DEFAULTS = {"relaxation": ("wae", None), "meta": (True, None)}  # of the rows that were published
 
 
 def measures() -> Iterator[Measure]:
@@ -38,17 +36,16 @@ def measures() -> Iterator[Measure]:
 
 def notes(rows: Sequence[Row]) -> Iterator[str]:
     """What a reader must know of the samples and of the paper's numbers."""
-    runs = [run for row in rows for run in row.runs.values() if run.transport]
-    sizes = {json.dumps(run.transport.get("sample"), sort_keys=True) for run in runs}
-    for size in sorted(sizes):
-        which = [r.name for r in rows if any(
-            json.dumps(run.transport.get("sample"), sort_keys=True) == size
-            for run in r.runs.values() if run.transport)]  # fmt: skip
-        counts = json.loads(size)
-        if isinstance(counts, dict):
-            yield (f"images per sample: {counts.get('exact')} (W2), {counts.get('sliced')} (SW2)"
-                   + (f" for {shorten(which)}" if len(sizes) > 1 else ""))  # fmt: skip
-    if any(_printed(run) is not None for run in runs):
+    sizes: dict[str, dict[str, None]] = {}  # rows by what their samples are
+    for row in rows:
+        for run in row.runs.values():
+            sample = run.transport.get("sample")
+            if isinstance(sample, dict):
+                text = f"{sample.get('exact')} (W2), {sample.get('sliced')} (SW2)"
+                sizes.setdefault(text, {})[row.name] = None
+    for text, names in sizes.items():
+        yield f"images per sample: {text}" + (f" for {shorten([*names])}" if len(sizes) > 1 else "")
+    if any(_printed(run) is not None for row in rows for run in row.runs.values()):
         table = published.table("transport")
         yield f"paper: {next(iter(table.references.values()))}; {table.protocol}"
     without = [row.name for row in rows if not any(run.transport for run in row.runs.values())]
@@ -79,6 +76,4 @@ def _hull(run: Run) -> float | None:
 
 def _printed(run: Run) -> float | None:
     row = published.table("transport").row(run.method)
-    params = json.loads(run.params)
-    as_published = all(params.get(key) in values for key, values in DEFAULTS.items())
-    return row.cells["distance"] if row and as_published else None
+    return row.cells["distance"] if row and not run.flags.get("params_changed") else None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Patch, Polygon
 
 from sdgbench.analysis import hulls
@@ -51,12 +52,15 @@ def sweep(canvas: Canvas) -> Figure | None:
     for axes in grid[len(by_parameter) :]:
         axes.set_visible(False)
     grid[0].set_ylabel(f"{canvas.board.ranked}, {canvas.score}")
-    figure.supxlabel(
-        "others at their defaults; ring: default; bars: 95% intervals over seeds", fontsize=6
-    )
     legend(figure, grid[0], len({one.method for found in by_parameter.values() for one in found}),
            canvas.width)  # fmt: skip
+    _explain(figure, "others at their defaults; ring: default; bars: 95% intervals over seeds")
     return figure
+
+
+def _explain(figure: Figure, text: str) -> None:
+    """Say above the legend how to read a figure."""
+    figure.legends[0].set_title(text, FontProperties(size=6))
 
 
 def _draw_sweep(canvas: Canvas, axes: Axes, one: sweeps.Sweep) -> None:
@@ -113,11 +117,12 @@ def tsne(canvas: Canvas) -> Figure | None:
         axes.set_visible(False)
     figure.legend(handles=[Patch(color=colour, label=kind) for kind, colour in KINDS.items()],
                   loc="outside lower center", ncols=3)  # fmt: skip
-    figure.supxlabel(
-        "t-SNE of each run's lowest seed for itself: its areas compare within a panel only.\n"
+    _explain(
+        figure,
+        "t-SNE of each row's lowest seed for itself: its areas compare within a panel only.\n"
         "growth: hull of source and augmented over hull of source, in t-SNE and in the first two "
-        "principal components", fontsize=6,
-    )  # fmt: skip
+        "principal components",
+    )
     return figure
 
 
