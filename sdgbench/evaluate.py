@@ -28,7 +28,7 @@ def score_domain(
     stretches = [(start, start + batch) for start in range(0, len(images), batch)]
     whole = parallel.part_of(len(stretches))  # each process decides some stretches
     mine = whole.of(stretches) if whole else stretches
-    with torch.inference_mode(), method.device.autocast():
+    with torch.inference_mode(), images.device.autocast():
         decisions = torch.cat(
             [method.task.decide(method.predict(images.span(*stretch))) for stretch in mine]
         )

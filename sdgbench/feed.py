@@ -124,7 +124,7 @@ class Feed:
         """How many images the next batch has."""
         return len(copy(self)._choose())
 
-    def _upcoming(self, count: int, part: Part | None) -> list[np.ndarray]:
+    def _upcoming(self, count: int, part: Part | None = None) -> list[np.ndarray]:
         """What the next draws will gather; a copy goes there, for this place must not move."""
         scout, batches = copy(self), []
         for _ in range(count):

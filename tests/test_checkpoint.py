@@ -15,7 +15,7 @@ def test_everything_without_an_underscore_is_saved(tmp_path):
     found = checkpoint.capture(make(Everything, tmp_path))
     assert set(found) == {
         "network", "optimizer", "updates", "critic", "critic_optimizer", "running", "history",
-        "draws", "noise",
+        "draws", "noise", "scaler",
     }  # fmt: skip
 
 
