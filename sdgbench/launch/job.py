@@ -38,11 +38,13 @@ class Job:
         for file in self.plugins:
             registry.add_plugin(file)
 
+        from sdgbench.device import Execution
         from sdgbench.launch.one import Order
         from sdgbench.record import Store
         from sdgbench.spec import RunSpec
 
-        spec, order = RunSpec(**self.spec), Order(**self.order)
+        execution = Execution(**self.order["execution"])
+        spec, order = RunSpec(**self.spec), Order(**{**self.order, "execution": execution})
         store = Store(order.runs)
         folder = store.folder(spec)
         if queue.job_of(folder) is None:  # whoever submitted died before it could
