@@ -19,6 +19,7 @@ from torch.optim import Optimizer
 from sdgbench import parallel
 from sdgbench.errors import UserError, unknown
 
+BESIDE = "SDGBENCH_RUNS_BESIDE"  # tells a worker how many others share the machine
 KINDS = ("auto", "cpu", "cuda", "mps")
 EXACT = "float32"
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -209,6 +210,7 @@ class Device:
             "deterministic": self.deterministic,
             "fast": self.fast,
             "processes": parallel.size(),
+            "runs_beside": int(os.environ.get(BESIDE, 0)),  # they slow each other down
             "platform": platform.platform(),
         }
 

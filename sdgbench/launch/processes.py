@@ -19,7 +19,7 @@ import torch
 from rich.console import Console
 
 from sdgbench import registry
-from sdgbench.device import Device
+from sdgbench.device import BESIDE, Device
 from sdgbench.errors import UserError
 from sdgbench.launch.board import Board, Row
 from sdgbench.launch.here import run_here
@@ -109,7 +109,8 @@ class Worker:
                 pass_fds=[far.fileno()],
                 stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT,
                 env={**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads,
-                     "COLUMNS": str(columns), "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"},
+                     "COLUMNS": str(columns), "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1",
+                     BESIDE: str(setup.beside)},
                 start_new_session=True,  # a terminal's Ctrl-C is the parent's to pass on
             )  # fmt: skip
         self.send(pickle.dumps(setup))
@@ -161,7 +162,8 @@ class Crew:
         # What is finished or failed is settled here, once: after a death a run must go on.
         quiet = replace(order, redo=False, retry=True)
         threads, plugins = threads_of_each(len(places)), tuple(registry.plugins())
-        self.setups = [Setup(quiet, place, threads, plugins) for place in places]
+        beside = len(places) - 1
+        self.setups = [Setup(quiet, place, threads, plugins, beside) for place in places]
         self.workers: dict[int, Worker] = {}  # by place
         self.waiting: deque[Job] = deque()
         self.results: dict[int, Result] = {}  # by position

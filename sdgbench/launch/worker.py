@@ -23,6 +23,7 @@ class Setup:
     device: str
     threads: int
     plugins: tuple[Path, ...]
+    beside: int = 0  # how many other processes run at the same time
 
 
 class Parent:

@@ -19,7 +19,10 @@ from sdgbench.leaderboard.reading import Reader
 from sdgbench.record import Record
 
 CHOICES = ("last", "val")
-MACHINE = {"hardware": "{}", "device": "{}", "threads": "threads: {}", "precision": "{}"}
+MACHINE = {
+    "hardware": "{}", "device": "{}", "threads": "threads: {}", "precision": "{}",
+    "runs_beside": "while other runs went on: {}",
+}  # fmt: skip
 ABSENT = math.nan  # a class that does not occur has no score
 PER_CLASS = {"accuracy": "class_accuracy", "mIoU": "iou"}  # what a metric is called for each class
 
