@@ -137,6 +137,7 @@ def timeless(record):
     kept["efficiency"] = {
         k: v for k, v in record["efficiency"].items() if not k.startswith(("latency", "peak"))
     }
+    kept["machine"] = {k: v for k, v in record["machine"].items() if k != "runs_beside"}
     kept["cost"] = {
         "images": [record["cost"]["images_forward"], record["cost"]["images_with_gradient"]],
         "phases": [(phase["name"], phase["steps"]) for phase in record["cost"]["phases"]],
@@ -196,6 +197,7 @@ def test_workers_killed_at_random_end_as_if_nothing_had_happened(start, cli, tmp
     records = [json.loads(path.read_text()) for path in killed.glob("*/*/*/record.json")]
     assert max(record["cost"]["starts"] for record in records) > 1
     assert output.count("killed by signal 9 (out of memory?); starting it again") == hits.total()
+    assert {record["machine"]["runs_beside"] for record in records} == {1}
     assert_same_runs(tmp_path / "whole", killed, 12)
     assert not [p.name for p in killed.rglob("*") if p.name in ("progress.json", "failed.json")]
 
