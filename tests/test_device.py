@@ -407,3 +407,18 @@ def test_a_record_names_earlier_machines(tmp_path):
         trained(erm(), tmp_path, device=first, should_stop=lambda: next(stops))
     _, position = trained(erm(), tmp_path, device=Device("cpu", Execution(channels_last=True)))
     assert [machine["channels_last"] for machine in position.machines] == [False, True]
+
+
+@pytest.mark.parametrize(("arguments", "environment", "message"), [
+    (["--jobs", "2"], {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "here"},
+     "Under torchrun there is one run at a time"),
+    (["--launcher", "slurm", "--fast"], {}, "What --fast is on the cluster is not known here"),
+])  # fmt: skip
+def test_what_a_launcher_cannot_know_or_do(arguments, environment, message, monkeypatch):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    result = CliRunner().invoke(
+        command, ["--method", "erm", "--dataset", "digits-mini", *arguments]
+    )
+    assert isinstance(result.exception, UserError)
+    assert message in str(result.exception)
