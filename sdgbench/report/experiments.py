@@ -14,7 +14,7 @@ from sdgbench.analysis import hulls
 from sdgbench.errors import UserError, unknown
 from sdgbench.leaderboard import Row
 from sdgbench.report import figures, samples, series, sweeps
-from sdgbench.report.figures import Canvas, Draw, ends, legend, within
+from sdgbench.report.figures import Canvas, Draw, ends, legend, plain_ticks, within
 
 MOST_PANELS = 6  # methods of a t-SNE figure
 MOST_SCENES = 4  # domains of a gallery that nobody chose
@@ -37,15 +37,16 @@ def sweep(canvas: Canvas) -> Figure | None:
     lines = math.ceil(len(by_parameter) / columns)
     figure = canvas.start(0.7 + 1.8 * lines)
     grid = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
-    for (name, found), axes in zip(by_parameter.items(), grid, strict=False):
+    for (name, found), axes in zip(sorted(by_parameter.items()), grid, strict=False):
         for one in found:
             _draw_sweep(canvas, axes, one)
         values = sorted({value for one in found for value in one.values})
         kind = sweeps.scale(values)
         options = {"linthresh": min(abs(v) for v in values if v)} if kind == "symlog" else {}
         axes.set_xscale(kind, **options)
-        if kind == "linear" and len(values) < 8:
+        if len(values) < 8:
             axes.set_xticks(values, [f"{value:g}" for value in values])
+        plain_ticks(axes.xaxis)
         axes.set_xlabel(name if kind == "linear" else f"{name} ({kind} axis)")
     every = [score for found in by_parameter.values() for one in found for score in one.scores]
     grid[0].set_ylim(*within(*ends(every)))
@@ -164,7 +165,7 @@ def gallery(canvas: Canvas) -> Figure | None:
     titles = ["image", "truth", *(row.name for row in rows)]
     height, width = scenes[0].truth.shape
     side = canvas.width / len(titles)
-    figure = canvas.start(0.9 + len(scenes) * (side * height / width + 0.1))
+    figure = canvas.start(0.75 + 0.95 * len(scenes) * side * height / width)
     grid = figure.subplots(len(scenes), len(titles), squeeze=False)
     colours = np.array(samples.palette(256), dtype=np.uint8)
     for scene, line in zip(scenes, grid, strict=True):
@@ -186,7 +187,7 @@ def gallery(canvas: Canvas) -> Figure | None:
 
 def _gallery_rows(canvas: Canvas) -> list[Row]:
     """ERM, GUD and M-ADA as far as they are there; else the best rows."""
-    usual = [row for name in samples.FIRST for row in canvas.rows if row.method == name]
+    usual = [row for name in samples.FIRST for row in canvas.rows if row.name == name]
     return usual or canvas.rows[: len(samples.FIRST)]
 
 

@@ -14,8 +14,9 @@ from typing import IO, Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from sdgbench import storage
 from sdgbench.leaderboard import Board, Row
@@ -102,6 +103,13 @@ def ends(found: Iterable[series.Estimate]) -> tuple[float, float]:
     """The lowest and the highest end of some intervals."""
     every = [(one.mean, one.half or 0.0) for one in found]
     return min(mean - half for mean, half in every), max(mean + half for mean, half in every)
+
+
+def plain_ticks(axis: Axis) -> None:
+    """Numbers as they are: powers are formulas, and formulas are not set here."""
+    if axis.get_scale() != "linear":
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())
 
 
 def bars(canvas: Canvas) -> Figure | None:
@@ -236,6 +244,7 @@ def curves(canvas: Canvas) -> Figure | None:
     values = [value for _, curve in found for _, value in curve.loss]
     if values and min(values) > 0 and max(values) > 10 * min(values):
         left.set_yscale("log")
+        plain_ticks(left.yaxis)
     left.set(xlabel="step of training", ylabel="loss in training")
     right.set(xlabel="step of training", ylabel=f"held-out source, {canvas.score}")
     for axes in (left, right):

@@ -59,6 +59,9 @@ def test_the_figure_draws_the_sweep(grid):
         assert list(line.get_xdata()) == found[name].values
         assert list(line.get_ydata()) == [score.mean for score in found[name].scores]
     assert (panels["K"].get_xscale(), panels["beta"].get_xscale()) == ("linear", "log")
+    drawn.draw_without_rendering()
+    texts = [text.get_text() for text in panels["beta"].get_xticklabels(which="both")]
+    assert [text for text in texts if text] == ["2", "2000"]
     assert "95% intervals" in drawn.legends[0].get_title().get_text()
     assert "Reduced scale" in drawn.get_suptitle()
 

@@ -62,6 +62,21 @@ def test_reduced_scale_is_said_in_each_figure(tmp_path, monkeypatch, figure):
     assert "Reduced scale: ConvNet of an eighth" in drawn.get_suptitle().replace("\n", " ")
 
 
+def test_ticks_over_decades_are_plain_numbers(tmp_path):
+    from sdgbench.leaderboard import boards, load
+    from sdgbench.report import figures, palette
+
+    path = records.write(tmp_path, ("erm",), (0,))[0]
+    line = '{"phase": 0, "name": "train", "step": %d, "loss": %g}\n'
+    (path.parent / "train.jsonl").write_text(line % (1, 100) + line % (2, 0.01))
+    found = boards(load([tmp_path]).runs)
+    drawn = FIGURES["curves"](figures.Canvas(found[0], palette.looks(found), 6.75))
+    drawn.draw_without_rendering()
+    texts = {text.get_text() for text in drawn.axes[0].get_yticklabels(which="both")} - {""}
+    assert {"0.01", "1", "100"} <= texts
+    assert not any("$" in text for text in texts)
+
+
 def test_names_are_drawn_as_they_are(tmp_path, cli):
     records.write(tmp_path / "runs", ("erm", HOSTILE), (0, 1), ("cifar10c",))
     done = cli("plot", "--format", "svg")
