@@ -1,4 +1,4 @@
-"""Where the time of a step goes: ``python docs/profile.py [NETWORK]``, one thread, float32.
+"""Where the time of a step goes: ``python docs/time_of_steps.py [NETWORK]``, one thread, float32.
 
 Prints, for the steps of ERM, GUD and M-ADA, milliseconds of CPU time and the share of each kind of
 work in it. GUD and M-ADA share the ascent; GUD's climbs without the auto-encoder.
