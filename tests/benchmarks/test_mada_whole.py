@@ -9,7 +9,6 @@ from dataclasses import replace
 from itertools import cycle, islice
 
 import numpy as np
-import pytest
 import torch
 from helpers import make
 from torch.func import functional_call
@@ -158,10 +157,8 @@ def test_the_ascent_over_a_plain_one(ratio, tmp_path):
     ratio(climb, plainly, rounds=5)
 
 
-@pytest.mark.parametrize("seed", [0])
-def test_a_whole_run_over_a_plain_one(ratio, tmp_path, seed):
+def test_a_whole_run_over_a_plain_one(ratio, tmp_path):
     """WAE, three domains, exact meta steps: a twentieth of the paper's length."""
-    torch.manual_seed(seed)
     count = 10_000
     domain = images(count)
     batches_of = [(count // BATCH - 1) // (k + 1) // SHARE for k in range(3)]
@@ -171,9 +168,11 @@ def test_a_whole_run_over_a_plain_one(ratio, tmp_path, seed):
         folder = tmp_path / str(next(folders))
         folder.mkdir()
         method = mada(folder, count, T_min=100 // SHARE, wae_epochs=20 // SHARE)
-        method.domain_sizes = lambda k: (
-            batches_of[k] * (BATCH // (k + 1)), batches_of[k] * (BATCH - BATCH // (k + 1))
-        )  # fmt: skip
+        own = [BATCH // (k + 1) for k in range(3)]
+        sizes = [(n * o, n * (BATCH - o)) for n, o in zip(batches_of, own, strict=True)]
+        # On a class of its own: functions among a method's attributes could not be saved.
+        short = {"domain_sizes": lambda self, k: sizes[k]}
+        method.__class__ = type("MADA", (type(method),), short)
         Trainer(method, domain, domain.take(100), folder, "run", Silent()).run()
 
     def plainly():
