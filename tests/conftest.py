@@ -72,3 +72,19 @@ def python() -> Callable[..., subprocess.CompletedProcess[str]]:
         return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
 
     return run
+
+
+@pytest.fixture
+def without_torch(python) -> Callable[..., str]:
+    """Run a command in a fresh interpreter, and insist that it did not load torch."""
+    code = (
+        "import sys; from sdgbench.cli.app import main\n"
+        "try: main(sys.argv[1:])\nexcept SystemExit: pass\nprint('torch' in sys.modules)"
+    )
+
+    def run(*arguments: object) -> str:
+        done = python("-c", code, *arguments)
+        assert done.stdout.splitlines()[-1] == "False", done.stderr
+        return done.stdout
+
+    return run
