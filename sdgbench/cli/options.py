@@ -1,14 +1,17 @@
 """Options that several verbs share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from sdgbench import registry
 from sdgbench.errors import UserError
+
+if TYPE_CHECKING:
+    from sdgbench.report.gather import Gathered
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,6 +55,17 @@ def names(text: str, option: str) -> list[str]:
     if not found:
         raise UserError(f"{option} is empty. See: sdgbench list")
     return list(dict.fromkeys(found))
+
+
+def gathered(runs: Sequence[Path], dataset: str, preset: str, methods: str) -> "Gathered":
+    """The boards that a command is about; what was left out goes to the error stream."""
+    from sdgbench.report.gather import gather
+
+    asked = ((dataset, "--dataset"), (preset, "--preset"), (methods, "--methods"))
+    found = gather(runs, *(names(text, option) if text else () for text, option in asked))
+    for remark in found.remarks():
+        click.echo(remark, err=True)
+    return found
 
 
 def assignment(text: str, option: str) -> tuple[str, str]:

@@ -62,7 +62,6 @@ def command(
     """
     from sdgbench.report import experiments
     from sdgbench.report import figures as drawing
-    from sdgbench.report.gather import gather
 
     wanted = list(dict.fromkeys(name for text in figures for name in names(text, "FIGURE")))
     for name in wanted:
@@ -75,14 +74,7 @@ def command(
         if kind not in drawing.FORMATS:
             raise unknown("format", kind, drawing.FORMATS)
     inches = _inches(width)
-    found = gather(
-        runs,
-        names(dataset, "--dataset") if dataset else (),
-        names(preset, "--preset") if preset else (),
-        names(methods, "--methods") if methods else (),
-    )
-    for remark in found.remarks():
-        click.echo(remark, err=True)
+    found = options.gathered(runs, dataset, preset, methods)
     written, impossible = drawing.write(
         found.boards, wanted or experiments.USUAL, output, kinds, inches, data, shown,
         experiments.FIGURES,

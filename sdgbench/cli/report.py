@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sdgbench.cli import options
-from sdgbench.cli.options import names
 
 if TYPE_CHECKING:
     from sdgbench.leaderboard import Board
@@ -42,16 +41,8 @@ def command(
     Each number leads to the settings of the records behind it.
     """
     from sdgbench.report import page
-    from sdgbench.report.gather import gather
 
-    found = gather(
-        runs,
-        names(dataset, "--dataset") if dataset else (),
-        names(preset, "--preset") if preset else (),
-        names(methods, "--methods") if methods else (),
-    )
-    for remark in found.remarks():
-        click.echo(remark, err=True)
+    found = options.gathered(runs, dataset, preset, methods)
 
     def collect(board: "Board") -> dict[str, Any]:
         if not with_samples:
