@@ -22,7 +22,7 @@ Outcome = Literal["done", "finished before", "failed", "failed before", "refused
 
 @dataclass(frozen=True)
 class Order:
-    """What a command asks beside the runs themselves; nothing of it changes a result."""
+    """What a command asks beside the runs themselves; of results it changes roundings at most."""
 
     runs: Path
     data: Path
