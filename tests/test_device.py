@@ -2,6 +2,9 @@
 
 import json
 import math
+import platform
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
 
@@ -133,6 +136,31 @@ def test_torchs_switches_on_a_gpu(asked, expected, gpu, monkeypatch):
     with Device("cuda", asked).settings(print):
         assert switches() == expected
     assert switches() == before
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs the GNU C library")
+def test_a_run_asks_the_kernel_for_memory_once():
+    script = """if True:
+        import resource, torch
+        from sdgbench.device import Device
+
+        def faults():
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            for _ in range(10):
+                arrays = [torch.ones(3_000_000) for _ in range(4)]
+                del arrays
+            return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+        torch.set_num_threads(1)
+        faults()
+        by_default = faults()
+        with Device("cpu").settings(print):
+            faults()
+            print(by_default, faults())
+    """
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    by_default, kept = map(int, done.stdout.split())
+    assert kept < by_default / 10
 
 
 def test_the_record_says_how_it_was_computed():

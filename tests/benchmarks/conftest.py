@@ -7,10 +7,13 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from sdgbench.device import keep_freed_memory
+
 
 @pytest.fixture(autouse=True)
-def _one_thread():
+def _as_in_a_run():
     torch.set_num_threads(1)
+    keep_freed_memory()
 
 
 @pytest.fixture
