@@ -49,9 +49,9 @@ class StreetsMini(EmbeddedDataset):
                 reduced="FCN on ResNet-18, 96x160 scenes, 8 epochs at lr 5e-4 instead of 50",
             ),
             "smoke": replace(
-                paper, network="fcn32-resnet18", image_size=(64, 96), epochs=0, steps=4, lr=5e-4,
-                batch=4, validations=1, test_images=4,
-                reduced="FCN on ResNet-18, 64x96 scenes, 4 steps, 4 test scenes per domain",
+                paper, network="fcn32-tu-test_resnet", image_size=(64, 96), epochs=0, steps=4,
+                lr=5e-4, batch=4, validations=1, test_images=4,
+                reduced="FCN on a tiny ResNet, 64x96 scenes, 4 steps, 4 test scenes per domain",
             ),
         }  # fmt: skip
 

@@ -129,9 +129,9 @@ class Synthia(RealDataset):
                 "test frames per domain",
             ),
             "smoke": replace(
-                paper, network="fcn32-resnet18", image_size=(96, 160), epochs=0, steps=4, lr=5e-4,
-                batch=4, validations=1, test_images=4,
-                reduced="FCN on ResNet-18, 96x160 frames, 4 steps, 4 test frames per domain",
+                paper, network="fcn32-tu-test_resnet", image_size=(96, 160), epochs=0, steps=4,
+                lr=5e-4, batch=4, validations=1, test_images=4,
+                reduced="FCN on a tiny ResNet, 96x160 frames, 4 steps, 4 test frames per domain",
             ),
         }  # fmt: skip
 

@@ -39,6 +39,7 @@ class AutoEncoding(Method):
         )  # fmt: skip
         wae_lr: float = param(1e-3, "Adam learning rate of V and its discriminator")
         wae_epochs: int = param(20, "passes over the newest domain per training of V")
+        wae_steps: int | None = param(None, "at most so many steps of it; none: all")
 
     def setup(self) -> None:
         """V, its discriminator and their optimisers."""
@@ -51,7 +52,9 @@ class AutoEncoding(Method):
 
     def wae_phase(self, read: Read, images: int) -> Phase:
         """Train V on a domain of so many images."""
-        steps = self.params.wae_epochs * max(1, images // self.recipe.batch)
+        p = self.params
+        steps = p.wae_epochs * max(1, images // self.recipe.batch)
+        steps = steps if p.wae_steps is None else min(p.wae_steps, steps)
         return Phase("wae", steps, (read,))
 
     def begin(self, phase: Phase) -> None:

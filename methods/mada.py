@@ -57,11 +57,13 @@ class MADA(AutoEncoding, Ascending):
         "digits/quick": {"max_batches": 20},
         "cifar10c/quick": {"T_min_epochs": 1, "wae_epochs": 5},
         "synthia/quick": {"ascent_step": 1.0, "T_min_epochs": 1, "wae_epochs": 5},
-        "digits/smoke": {"T_adv": 2, "wae_epochs": 1, "max_batches": 2},
-        "cifar10c/smoke": {"T_min_epochs": 0, "T_adv": 2, "wae_epochs": 1, "max_batches": 1},
+        "digits/smoke": {"T_adv": 2, "wae_epochs": 1, "wae_steps": 10, "max_batches": 2},
+        "cifar10c/smoke": {
+            "T_min_epochs": 0, "T_adv": 2, "wae_epochs": 1, "wae_steps": 10, "max_batches": 1,
+        },
         "synthia/smoke": {
             "K": 2, "ascent_step": 1.0, "T_min_epochs": 0, "T_adv": 1, "wae_epochs": 1,
-            "max_batches": 1,
+            "wae_steps": 5, "max_batches": 1,
         },
     }  # fmt: skip
 

@@ -13,8 +13,7 @@ from sdgbench import checkpoint
 from sdgbench.method import Method
 
 BATCHES = (1, 64)
-WARM_UP = 3
-MINIMUM, MAXIMUM = 10, 200  # timed repetitions, within a second where that is enough
+WARM_UP, MINIMUM, MAXIMUM = 3, 10, 200  # repetitions, timed within a second where that is enough
 
 
 def count_parameters(modules: Iterable[nn.Module]) -> int:
@@ -35,7 +34,7 @@ def flops(method: Method) -> int:
 
 
 def latency(
-    method: Method, batch: int, budget: float = 1.0, minimum: int = MINIMUM
+    method: Method, batch: int, budget: float = 1.0, warm_up: int = WARM_UP, minimum: int = MINIMUM
 ) -> dict[str, Any]:
     """Milliseconds per forward pass of a batch: median and 95th percentile.
 
@@ -45,7 +44,7 @@ def latency(
     times: list[float] = []
     device = method.device
     with torch.inference_mode(), device.autocast():
-        for _ in range(WARM_UP):
+        for _ in range(warm_up):
             method.predict(images)
         began = time.perf_counter()
         while len(times) < MAXIMUM and (
@@ -57,8 +56,8 @@ def latency(
 
 
 def measure(method: Method, quickly: bool = False) -> dict[str, Any]:
-    """All of it, for a record; ``quickly`` times only a few repetitions."""
-    effort: dict[str, Any] = {"budget": 0.0, "minimum": 3} if quickly else {}
+    """All of it, for a record; ``quickly`` times one repetition."""
+    effort: dict[str, Any] = {"budget": 0.0, "warm_up": 1, "minimum": 1} if quickly else {}
     everything = checkpoint.modules(method).values()
     for module in everything:
         module.eval()

@@ -11,8 +11,8 @@ from conftest import ROOT
 
 from sdgbench import registry
 from sdgbench.conformance import CHECKS, Failed, World, difference, values, weights
-from sdgbench.conformance.checks import _stopping_places
 from sdgbench.conformance.outcome import Skipped
+from sdgbench.conformance.world import stopping_places
 from sdgbench.method import Phase
 
 QUICKLY = ("--dataset", "digits-mini")
@@ -364,6 +364,17 @@ def test_a_failing_real_run_is_a_failed_check(check):
     assert "in setup assert self.recipe.steps != 20" in flat(done.out)
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_a_dataset_whose_process_dies_does_not_stop_the_others(check):
+    dying = "import os; os._exit(3) if 'wrn' in self.recipe.network else self.seen"
+    done = check(SOUND.replace("self.seen = 0", f"self.seen = 0; {dying}"),
+                 "--dataset", "digits-mini,shapes10c")  # fmt: skip
+    assert (done.code, failures(done.out)) == (1, ["setup"])
+    assert "On shapes10c: The process of this check died (exit code 3)." in flat(done.out)
+    assert 'On shapes10c: It was not checked, because "setup" failed.' in flat(done.out)
+    assert re.search(r"^ok +run ", done.out, re.M)  # on the other one
+
+
 BAD = {
     "a typo": (("emr",), 'No method "emr". Did you mean "erm"?'),
     "no file": (("gone.py",), "There is no file gone.py. To write one: sdgbench new method"),
@@ -411,7 +422,7 @@ def test_every_check_says_its_rule_in_a_sentence():
 def test_runs_are_stopped_at_both_ends_and_in_the_middle_of_phases():
     plan = [Phase("train", 0), Phase("make", 1), Phase("train", 7), Phase("train", 2),
             Phase("train", 5), Phase("train", 3)]  # fmt: skip
-    assert sorted(set(_stopping_places(plan))) == [1, 2, 5, 8, 9, 10, 16, 17, 18]
+    assert stopping_places(plan) == {1, 2, 13, 18}
 
 
 @pytest.mark.parametrize(

@@ -86,18 +86,14 @@ def _check(console: "Console", method: str, datasets: Sequence[str], data: Path)
     """Print each check as it ends; say whether all passed."""
     from tempfile import TemporaryDirectory
 
-    from sdgbench.conformance import CHECKS, Check, World, examine
+    from sdgbench.conformance import World, examine_all
 
     console.print(f"{method} on {', '.join(datasets)}", style="bold", markup=False)
     began, endings = time.monotonic(), []
     with TemporaryDirectory(prefix="sdgbench-check-") as folder, console.status("") as status:
         worlds = [World(method, name, Path(folder, name), data) for name in datasets]
 
-        def begin(check: Check, world: World) -> None:
-            where = "" if check.once else f" on {world.dataset_name}"
-            status.update(f"{check.name}{where} ...")
-
-        for results in examine(CHECKS, worlds, begin):
+        for results in examine_all(worlds, lambda check: status.update(f"{check.name} ...")):
             _print(console, results)
             endings += [result.ending for result in results]
     failed = endings.count("failed")

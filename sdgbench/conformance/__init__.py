@@ -10,7 +10,8 @@
 """
 
 from sdgbench.conformance.checks import CHECKS
-from sdgbench.conformance.outcome import Check, Failed, Result, Skipped, examine
+from sdgbench.conformance.outcome import Check, Failed, Result, Skipped
+from sdgbench.conformance.together import examine_all
 from sdgbench.conformance.world import World, difference, weights
 
 __all__ = [
@@ -21,6 +22,6 @@ __all__ = [
     "Skipped",
     "World",
     "difference",
-    "examine",
+    "examine_all",
     "weights",
 ]

@@ -1,7 +1,7 @@
 """What a check is, and how it can end."""
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -47,27 +47,21 @@ class Result:
     message: str = ""
 
 
-def examine(
-    checks: Sequence[Check], worlds: Sequence[World], begin: Callable[[Check, World], None]
-) -> Iterator[list[Result]]:
-    """Run each check on all datasets in turn. ``begin`` is told before each."""
-    roots: dict[tuple[str, str], str] = {}  # check and dataset: the failure that it goes back to
+def examine(checks: Iterable[Check], world: World, roots: dict[str, str]) -> Iterator[Result]:
+    """Run checks in turn on one dataset.
+
+    ``roots`` names, for each check that cannot be relied on, the failure that this goes back to.
+    """
     for check in checks:
-        results = []
-        for world in worlds[:1] if check.once else worlds:
-            begin(check, world)
-            name = world.dataset_name
-            root = next((roots[need, name] for need in check.needs if (need, name) in roots), "")
-            if root:
-                said = f'It was not checked, because "{root}" failed.'
-                result = Result(check, name, "skipped", said)
-            else:
-                result = _run(check, world)
-            if root or result.ending == "failed":
-                affected = worlds if check.once else [world]
-                roots |= {(check.name, one.dataset_name): root or check.name for one in affected}
-            results.append(result)
-        yield results
+        root = next((roots[need] for need in check.needs if need in roots), "")
+        if root:
+            said = f'It was not checked, because "{root}" failed.'
+            result = Result(check, world.dataset_name, "skipped", said)
+        else:
+            result = _run(check, world)
+        if root or result.ending == "failed":
+            roots[check.name] = root or check.name
+        yield result
 
 
 def _run(check: Check, world: World) -> Result:

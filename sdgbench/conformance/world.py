@@ -1,6 +1,6 @@
 """One method on the tiny twin of one dataset, cut to a few steps: seconds, and no data at all."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,8 @@ from torch import Tensor
 from sdgbench import checkpoint, registry, spec
 from sdgbench.dataset import Dataset
 from sdgbench.device import Device
-from sdgbench.method import Method
+from sdgbench.errors import Interrupted
+from sdgbench.method import Method, Phase
 from sdgbench.progress import Silent
 from sdgbench.runner import build_method
 from sdgbench.train import Trainer
@@ -94,6 +95,22 @@ class World:
         """The method after one whole training. Look, but do not change it."""
         return self.train("whole")
 
+    @cached_property
+    def stopped(self) -> Method:
+        """The same training, stopped here and there, and resumed each time."""
+        places, steps = stopping_places(self.new().plan()), 0
+
+        def stop() -> bool:
+            nonlocal steps
+            steps += 1
+            return steps in places
+
+        while True:
+            try:
+                return self.train("stopped", should_stop=stop)
+            except Interrupted:
+                continue
+
     def restored(self) -> Method:
         """Another object with the same training behind it, to do with what one likes."""
         _ = self.undisturbed
@@ -114,6 +131,27 @@ def weights(method: Method) -> dict[str, Tensor]:
         for name, module in checkpoint.modules(method).items()
         for key, tensor in module.state_dict().items()
     }
+
+
+def stopping_places(plan: Sequence[Phase]) -> set[int]:
+    """Where to stop, in steps from the start of the run.
+
+    Of the phases of one name: in the first after its first step, in one between in the middle, in
+    the last after its last step. There all kinds of state come by.
+    """
+    by_name: dict[str, list[tuple[int, int]]] = {}
+    before = 0
+    for phase in plan:
+        if phase.steps:
+            by_name.setdefault(phase.name, []).append((before, phase.steps))
+        before += phase.steps
+    places = set()
+    for phases in by_name.values():
+        (first, _), (middle, steps), (last, all_steps) = (
+            phases[0], phases[len(phases) // 2], phases[-1]
+        )  # fmt: skip
+        places |= {first + 1, middle + (steps + 1) // 2, last + all_steps}
+    return places
 
 
 def difference(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> str | None:
