@@ -1,10 +1,15 @@
 """``sdgbench run``: the matrix of methods, datasets and seeds."""
 
+from math import prod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sdgbench.cli import options
+
+if TYPE_CHECKING:
+    from sdgbench.launch.hands import Hands
 
 LAUNCHERS = ("local", "slurm")
 
@@ -108,6 +113,14 @@ def command(
         from sdgbench.launch.resources import resources
 
         asked = resources(options.assignment(text, "--slurm") for text in slurm)
+    spare: list[Hands] = []  # which load torch while this process does
+    if launcher == "local" and processes and processes > 1:
+        from sdgbench.launch.hands import in_advance
+
+        asked_for = len(methods) * len(datasets) * len(seed_list)
+        asked_for *= prod(len(values) for _, values in axes)
+        processes = min(processes, asked_for)
+        spare = click.get_current_context().with_resource(in_advance(processes))
     from sdgbench import parallel
     from sdgbench.device import Execution
     from sdgbench.launch.here import run_here
@@ -133,4 +146,4 @@ def command(
         return run_here(specs, order)
     from sdgbench.launch.processes import run_in_processes
 
-    return run_in_processes(specs, order, processes)
+    return run_in_processes(specs, order, processes, spare)

@@ -3,14 +3,10 @@
 import os
 import pickle
 import signal
-import subprocess
-import sys
-import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -19,9 +15,10 @@ import torch
 from rich.console import Console
 
 from sdgbench import registry
-from sdgbench.device import BESIDE, Device
+from sdgbench.device import Device
 from sdgbench.errors import UserError
 from sdgbench.launch.board import Board, Row
+from sdgbench.launch.hands import Hands, threads_of_each
 from sdgbench.launch.here import run_here
 from sdgbench.launch.one import Order, Result, without_running
 from sdgbench.launch.summary import conclude
@@ -33,7 +30,6 @@ from sdgbench.spec import RunSpec
 
 RESTARTS = 3  # of a run whose process died, in a row and without a new checkpoint
 TICK = 0.2  # seconds
-PATIENCE = 10.0  # seconds for a process that should end to do so
 
 
 class WorkerDied(RuntimeError):
@@ -51,15 +47,20 @@ class Job:
     checkpoint: int = 0  # when it was written, in nanoseconds, as the latest start found it
 
 
-def run_in_processes(specs: Sequence[RunSpec], order: Order, jobs: int | None) -> int:
-    """Run what is missing in ``jobs`` processes (None: as many as the machine suggests)."""
+def run_in_processes(
+    specs: Sequence[RunSpec], order: Order, jobs: int | None, spare: Sequence[Hands] = ()
+) -> int:
+    """Run what is missing in ``jobs`` processes (None: as many as the machine suggests).
+
+    ``spare`` are so many processes that were started in advance.
+    """
     places = share_out(Device(order.device, order.execution), jobs, len(specs))
     if len(places) == 1:
         return run_here(specs, order)
     Store(order.runs).check(writable=True)
     console = Console(highlight=False)
     with StopSignal() as stop, Board(console, len(specs)) as board:
-        crew = Crew(order, places, board)
+        crew = Crew(order, places, board, spare if len(spare) == len(places) else ())
         try:
             results = crew.run(specs, stop)
         except KeyboardInterrupt:
@@ -84,35 +85,14 @@ def share_out(device: Device, jobs: int | None, runs: int) -> list[str]:
     return [devices[index % len(devices)] for index in range(min(jobs, runs))]
 
 
-def threads_of_each(processes: int) -> int:
-    """How many threads each process may use, no more than the user allows a single one."""
-    share = max(1, joblib.cpu_count() // processes)
-    allowed = os.environ.get("OMP_NUM_THREADS", "")
-    return min(share, int(allowed)) if allowed.isdigit() and int(allowed) else share
-
-
 class Worker:
     """One process, which does a run at a time; torch loads once for all of them."""
 
-    def __init__(self, setup: Setup, columns: int) -> None:
+    def __init__(self, setup: Setup, hands: Hands) -> None:
+        self.hands, self.process, self.line = hands, hands.process, hands.line
         self.job: Job | None = None
         self.reporter: Row | Lines | None = None
-        self.line, far = Pipe()
-        # A file, not a pipe: what a method prints must neither block it nor break with its reader.
-        self.output = tempfile.TemporaryFile()  # noqa: SIM115
         self.shown = 0
-        start = f"import sys; sys.path[:] = {sys.path!r}\nfrom sdgbench.launch.worker import main"
-        threads = str(setup.threads)
-        with far:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", f"{start}\nmain({far.fileno()})"],
-                pass_fds=[far.fileno()],
-                stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT,
-                env={**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads,
-                     "COLUMNS": str(columns), "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1",
-                     BESIDE: str(setup.beside)},
-                start_new_session=True,  # a terminal's Ctrl-C is the parent's to pass on
-            )  # fmt: skip
         self.send(pickle.dumps(setup))
 
     def send(self, letter: bytes) -> None:
@@ -128,36 +108,25 @@ class Worker:
             while self.line.poll():
                 news.append(self.line.recv())
         except (EOFError, OSError):  # in the middle of a message, too
-            self.await_end()
+            self.hands.await_end()
             ended = True
         return news if news or not ended else None
 
     def printed(self) -> list[str]:
         """Whole lines that the process printed since the last call; all when it has ended."""
-        text = os.pread(self.output.fileno(), 1 << 20, self.shown)
+        text = os.pread(self.hands.output.fileno(), 1 << 20, self.shown)
         if self.process.poll() is None:
             text = text[: text.rfind(b"\n") + 1]
         self.shown += len(text)
         return [line for line in text.decode(errors="replace").splitlines() if line.strip()]
 
-    def await_end(self) -> int:
-        """Wait for the end of the process, not for ever; return its exit code."""
-        try:
-            return self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
-
-    def close(self) -> None:
-        """Let go of everything; without its line the process ends."""
-        self.line.close()
-        self.output.close()
-
 
 class Crew:
     """The processes and who does what."""
 
-    def __init__(self, order: Order, places: Sequence[str], board: Board) -> None:
+    def __init__(
+        self, order: Order, places: Sequence[str], board: Board, spare: Sequence[Hands]
+    ) -> None:
         self.order, self.store, self.board = order, Store(order.runs), board
         # What is finished or failed is settled here, once: after a death a run must go on.
         quiet = replace(order, redo=False, retry=True)
@@ -165,6 +134,7 @@ class Crew:
         beside = len(places) - 1
         self.setups = [Setup(quiet, place, threads, plugins, beside) for place in places]
         self.workers: dict[int, Worker] = {}  # by place
+        self.spare = list(spare)
         self.waiting: deque[Job] = deque()
         self.results: dict[int, Result] = {}  # by position
         self.stopping = False
@@ -193,8 +163,8 @@ class Crew:
         for worker in self.workers.values():
             worker.line.close()
         for worker in self.workers.values():
-            worker.await_end()
-            worker.close()
+            worker.hands.await_end()
+            worker.hands.close()
 
     def _stop(self) -> None:
         self.stopping = True
@@ -213,7 +183,8 @@ class Crew:
                 self._settle(job, result)
                 continue
             if worker is None:
-                worker = Worker(self.setups[place], self.board.console.width)
+                hands = self.spare.pop() if self.spare else Hands(len(self.setups))
+                worker = Worker(self.setups[place], hands)
                 self.workers[place] = worker
             job.starts, job.checkpoint = job.starts + 1, self._checkpoint(job)
             worker.job, worker.reporter = job, self.board.open(job.position, job.spec)
@@ -240,8 +211,8 @@ class Crew:
         if news is None:
             del self.workers[place]
             if worker.job:
-                self._lost(worker, death(worker.await_end()))
-            worker.close()
+                self._lost(worker, death(worker.hands.await_end()))
+            worker.hands.close()
 
     def _end(self, worker: Worker, result: Result) -> None:
         assert worker.job

@@ -1,5 +1,6 @@
 """The far side of ``processes``: a process that does one run after another for its parent."""
 
+import os
 import pickle
 import signal
 import threading
@@ -76,12 +77,13 @@ def main(handle: int) -> None:
     import torch
 
     from sdgbench import registry
-    from sdgbench.device import Device
+    from sdgbench.device import BESIDE, Device
     from sdgbench.launch.one import Result, run_one
 
     if not (letter := parent.letters.get()):
         return
     setup: Setup = pickle.loads(letter)
+    os.environ[BESIDE] = str(setup.beside)
     torch.set_num_threads(setup.threads)
     for file in setup.plugins:
         registry.add_plugin(file)
