@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from sdgbench.dataset import Domain, Recipe, Split
-from sdgbench.datasets import _digit_domains as domains
 from sdgbench.datasets import _recipes as recipes
 from sdgbench.embedded import EmbeddedDataset, Images
 from sdgbench.registry import register_dataset
@@ -78,6 +77,8 @@ class DigitsMini(EmbeddedDataset):
 
 
 def _render(name: str, key: str, count: int, digits: Callable[[], Images]) -> Images:
+    from sdgbench.datasets import _digit_domains as domains  # needs scikit-learn, seconds to load
+
     rng = np.random.default_rng(zlib.crc32(key.encode()))
     if name == "street":
         return domains.street(count, rng)
@@ -87,7 +88,9 @@ def _render(name: str, key: str, count: int, digits: Callable[[], Images]) -> Im
 
 
 def _handwriting(split: Split) -> Images:
-    grey, labels = domains.handwriting()
+    from sdgbench.datasets._digit_domains import handwriting
+
+    grey, labels = handwriting()
     order = permutation(0, len(grey), "digits-mini")
     chosen = np.sort(order[:HELD_OUT] if split == "val" else order[HELD_OUT:])
     return grey[chosen], labels[chosen]

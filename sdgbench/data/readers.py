@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from PIL import Image
 from scipy.io import loadmat
-from sklearn.datasets import load_svmlight_file
 
 from sdgbench.data.parts import Arrays
 
@@ -49,6 +48,8 @@ def read_mat(path: Path) -> Arrays:
 
 def read_libsvm(path: Path) -> Arrays:
     """USPS of LIBSVM: classes 1..10, 256 values in [-1, 1]."""
+    from sklearn.datasets import load_svmlight_file  # seconds to load
+
     data = bz2.decompress(path.read_bytes()) if path.suffix == ".bz2" else path.read_bytes()
     values, classes = load_svmlight_file(io.BytesIO(data), n_features=256)
     return _usps(values.toarray(), classes - 1)

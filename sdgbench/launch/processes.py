@@ -161,6 +161,8 @@ class Crew:
     def dismiss(self) -> None:
         """End all processes; whoever still works saves first."""
         for worker in self.workers.values():
+            if worker.job is None:
+                worker.process.kill()  # it has nothing to save, and torch takes a second to go
             worker.line.close()
         for worker in self.workers.values():
             worker.hands.await_end()

@@ -18,7 +18,7 @@ def test_two_processes_over_one(ratio, tmp_path, data):
         shutil.rmtree(tmp_path / "runs", ignore_errors=True)
         command = [
             sys.executable, "-m", "sdgbench", "run", "--method", "erm", "--dataset", "digits-mini",
-            "--preset", "quick", "--set", "recipe.steps=150", "--seeds", f"0-{RUNS - 1}",
+            "--preset", "quick", "--seeds", f"0-{RUNS - 1}",
             "--jobs", str(jobs), "--runs", str(tmp_path / "runs"), "--data", str(data),
         ]  # fmt: skip
         subprocess.run(
@@ -26,4 +26,4 @@ def test_two_processes_over_one(ratio, tmp_path, data):
         )
         assert len(list(tmp_path.glob("runs/*/*/*/record.json"))) == RUNS
 
-    ratio(lambda: run(2), lambda: run(1), rounds=1)
+    ratio(lambda: run(2), lambda: run(1), rounds=1, warm=False)

@@ -20,17 +20,18 @@ def run(images: int, steps: int) -> None:
 
     from sdgbench import registry
     from sdgbench.dataset import Domain
-    from sdgbench.device import Device
+    from sdgbench.device import Device, keep_freed_memory
     from sdgbench.method import Setting
     from sdgbench.pool import Pool
     from sdgbench.progress import Lines
     from sdgbench.spec import resolve
     from sdgbench.train import Trainer
 
+    keep_freed_memory()  # as every run does
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (images, 3, 32, 32), dtype=np.uint8)
     domain = Domain("cifar10", pixels, rng.integers(0, 10, images).astype(np.uint8))
-    spec = resolve("mada", "cifar10c", "paper", 0, [("T_adv", "0"), ("wae_epochs", "1")])
+    spec = resolve("mada", "cifar10c", "paper", 0, [("T_adv", "0"), ("wae_steps", "20")])
     recipe = replace(spec.build_recipe(), epochs=0, steps=steps, validations=1)
     task = registry.get("dataset", "cifar10c").load().task
     with tempfile.TemporaryDirectory() as name:
