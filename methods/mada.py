@@ -55,9 +55,9 @@ class MADA(AutoEncoding, Ascending):
             "wae_lr": 1e-4, "wae_epochs": 200, "wae_loss": "squares", "wae_offset": False,
         },
         "digits/quick": {"max_batches": 20},
-        "cifar10c/quick": {"T_min_epochs": 1, "wae_epochs": 2, "max_batches": 10},
+        "cifar10c/quick": {"T_min_epochs": 1, "wae_epochs": 2, "max_batches": 5},
         "synthia/quick": {
-            "ascent_step": 1.0, "T_min_epochs": 1, "wae_epochs": 5, "max_batches": 5,
+            "T_adv": 10, "ascent_step": 2.5, "T_min_epochs": 1, "wae_epochs": 5, "max_batches": 5,
         },
         "digits/smoke": {"T_adv": 2, "wae_epochs": 1, "wae_steps": 10, "max_batches": 2},
         "cifar10c/smoke": {
