@@ -30,7 +30,7 @@ def test_a_dry_run_shows_the_commands_and_makes_nothing(tmp_path, cli):
     assert done.code == 0
     lines = done.out.splitlines()
     assert len(lines) == len(paper.RUNS) + sum(2 if i.kind == "table" else 1 for i in paper.ITEMS)
-    assert lines[0].startswith("sdgbench run --method erm")
+    assert lines[0].startswith("sdgbench run --method mada")
     assert "--preset smoke --jobs 2 --runs out/runs" in lines[0]
     for line in lines:
         if "--grid" in line:

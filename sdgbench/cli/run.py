@@ -119,8 +119,8 @@ def command(
 
         asked_for = len(methods) * len(datasets) * len(seed_list)
         asked_for *= prod(len(values) for _, values in axes)
-        processes = min(processes, asked_for)
-        spare = click.get_current_context().with_resource(in_advance(processes))
+        if (useful := min(processes, asked_for)) > 1:
+            spare = click.get_current_context().with_resource(in_advance(useful))
     from sdgbench import parallel
     from sdgbench.device import Execution
     from sdgbench.launch.here import run_here

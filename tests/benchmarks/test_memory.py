@@ -1,7 +1,8 @@
 """How much memory M-ADA needs on CIFAR-10: 50,000 images, three domains, the paper's network.
 
 Everything has its full size: source, WAE, pools, batches, the graph of the meta step. Only the
-number of steps is small, and images do not climb: 64 of them at a time need less than a meta step.
+number of steps is small, and images are kept as they are instead of climbing, 64 at a time, which
+needs less than a meta step on 128 and 128.
 """
 
 import resource
@@ -39,6 +40,9 @@ def run(images: int, steps: int) -> None:
         method = spec.method_class(
             Setting(spec.build_params(), task, recipe, Device("cpu"), 0, images, pool)
         )
+        # On a class of its own: functions among a method's attributes could not be saved.
+        still = {"objective": lambda self, x, y: None}
+        method.__class__ = type("MADA", (type(method),), still)
         from rich.console import Console
 
         told = Lines(Console(stderr=True), "memory", interval=60)
