@@ -54,14 +54,15 @@ def examine(checks: Iterable[Check], world: World, roots: dict[str, str]) -> Ite
     """
     for check in checks:
         root = next((roots[need] for need in check.needs if need in roots), "")
-        if root:
-            said = f'It was not checked, because "{root}" failed.'
-            result = Result(check, world.dataset_name, "skipped", said)
-        else:
-            result = _run(check, world)
+        result = not_checked(check, world.dataset_name, root) if root else _run(check, world)
         if root or result.ending == "failed":
             roots[check.name] = root or check.name
         yield result
+
+
+def not_checked(check: Check, dataset: str, root: str) -> Result:
+    """What becomes of a check after a failure that it would only repeat."""
+    return Result(check, dataset, "skipped", f'It was not checked, because "{root}" failed.')
 
 
 def _run(check: Check, world: World) -> Result:

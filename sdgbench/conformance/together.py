@@ -1,17 +1,18 @@
 """Checks on several datasets at once, each dataset in a process of its own."""
 
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import joblib
+
 from sdgbench import registry
 from sdgbench.conformance.checks import CHECKS
-from sdgbench.conformance.outcome import Check, Result, examine
+from sdgbench.conformance.outcome import Check, Result, examine, not_checked
 from sdgbench.conformance.world import World
 
 ONCE = [check for check in CHECKS if check.once]
@@ -24,7 +25,7 @@ def examine_all(
     """Run all checks; for each, its results on all datasets. ``begin`` is told before each."""
     roots: dict[str, str] = {}
     with ExitStack() as stack:
-        alone = len(worlds) == 1 or len(os.sched_getaffinity(0)) == 1
+        alone = len(worlds) == 1 or joblib.cpu_count() == 1
         # The others load torch while the checks that are made once run here.
         others = [] if alone else [stack.enter_context(_Elsewhere(world)) for world in worlds]
         once = examine(ONCE, worlds[0], roots)
@@ -59,18 +60,18 @@ class _Elsewhere:
 
     def results(self, roots: dict[str, str]) -> Iterator[Result]:
         """Hand over what failed so far, and wait for each result."""
-        self.ours.send(roots)
+        with suppress(OSError):  # it is dead already, which the first result will tell
+            self.ours.send(roots)
         for position, check in enumerate(EACH):
             try:
                 yield self.ours.recv()
-            except EOFError:
+            except (EOFError, OSError):
                 self.process.join()
                 name = self.world.dataset_name
                 died = f"The process of this check died (exit code {self.process.exitcode})."
                 yield Result(check, name, "failed", died)
                 for unseen in EACH[position + 1 :]:
-                    said = f'It was not checked, because "{check.name}" failed.'
-                    yield Result(unseen, name, "skipped", said)
+                    yield not_checked(unseen, name, check.name)
                 return
 
 
