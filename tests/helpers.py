@@ -159,6 +159,18 @@ def history(cls, folder, recipe, params=None):
     return steps
 
 
+def assert_erm_without_weight(cls, folder, recipe):
+    """The method with weight 0 is ERM at each step; with its own weight it is not."""
+    plain = history(erm(), folder / "erm", recipe)
+    same = history(cls, folder / "same", recipe, cls.Params(weight=0.0))
+    assert len(plain) == len(same) == 12
+    for (loss, state), (loss2, state2) in zip(plain, same, strict=True):
+        assert loss == loss2
+        assert_same_weights(state, state2)
+    other = history(cls, folder / "other", recipe, cls.Params())
+    assert all(loss != loss2 for (loss, _), (loss2, _) in zip(plain, other, strict=True))
+
+
 def two_batches():
     domain = toy_domain()
     images = torch.from_numpy(domain.images).float() / 255

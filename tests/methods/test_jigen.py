@@ -6,7 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from helpers import RECIPE, assert_same_weights, erm, history, make, toy_domain, weights
+from helpers import (
+    RECIPE,
+    assert_erm_without_weight,
+    assert_same_weights,
+    erm,
+    make,
+    toy_domain,
+    weights,
+)
 
 from sdgbench import checkpoint, efficiency
 from sdgbench.methods._permutations import PERMUTATIONS
@@ -228,14 +236,7 @@ def test_the_jigsaw_head_learns_by_the_schedule(recipe, tmp_path):
 
 @pytest.mark.parametrize("recipe", [RECIPE, SGD], ids=["adam", "batch-norm"])
 def test_without_weight_it_is_erm_step_by_step(recipe, tmp_path):
-    plain = history(erm(), tmp_path / "erm", recipe)
-    same = history(JiGen, tmp_path / "same", recipe, JiGen.Params(weight=0.0))
-    assert len(plain) == len(same) == 12
-    for (loss, state), (loss2, state2) in zip(plain, same, strict=True):
-        assert loss == loss2
-        assert_same_weights(state, state2)
-    other = history(JiGen, tmp_path / "other", recipe, JiGen.Params())
-    assert all(loss != loss2 for (loss, _), (loss2, _) in zip(plain, other, strict=True))
+    assert_erm_without_weight(JiGen, tmp_path, recipe)
 
 
 @pytest.mark.parametrize("recipe", [RECIPE, SGD], ids=["convnet", "wrn"])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from helpers import RECIPE, assert_same_weights, erm, history, make, trainer, two_batches
+from helpers import RECIPE, assert_erm_without_weight, make, trainer, two_batches
 
 from sdgbench.methods.ccsa import CCSA
 from sdgbench.methods.dsne import DSNE
@@ -33,14 +33,7 @@ def test_it_follows_the_length_of_features(cls, tmp_path):
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=["adam", "batch-norm"])
 def test_without_weight_it_is_erm_step_by_step(cls, recipe, tmp_path):
-    plain = history(erm(), tmp_path / "erm", recipe)
-    same = history(cls, tmp_path / "same", recipe, cls.Params(weight=0.0))
-    assert len(plain) == len(same) == 12
-    for (loss, state), (loss2, state2) in zip(plain, same, strict=True):
-        assert loss == loss2
-        assert_same_weights(state, state2)
-    other = history(cls, tmp_path / "other", recipe, cls.Params())
-    assert all(loss != loss2 for (loss, _), (loss2, _) in zip(plain, other, strict=True))
+    assert_erm_without_weight(cls, tmp_path, recipe)
 
 
 def test_it_reads_two_different_batches_a_step(cls, tmp_path):
