@@ -161,14 +161,14 @@ class MADA(AutoEncoding, Ascending):
     def meta_step(self, share: float, source_loss: Tensor, batches: Sequence[Batch]) -> Tensor:
         """Descend both the source's loss and the others' after one gradient step on the source.
 
-        With theta' = theta - lr g, the others' gradient is v - lr H v, where v is theirs at theta'
-        and H v the gradient of the source's own g along v: exact, and no graph spans both losses.
+        With theta' = theta + step(theta), the others' gradient is v + step'(theta) v, where v is
+        theirs at theta': exact, one Hessian-vector product, and no graph spans both losses.
         """
         p = self.params
         lr = self.learning_rate() if p.inner_lr is None else p.inner_lr
         names, theta = zip(*self.network.named_parameters(), strict=True)
-        g = self.gradients(source_loss, theta, not p.first_order, retain_graph=True)
-        moved = torch._foreach_add([w.detach() for w in theta], [s.detach() for s in g], alpha=-lr)
+        step = self.gradients(source_loss, theta, not p.first_order, retain_graph=True, times=-lr)
+        moved = torch._foreach_add([w.detach() for w in theta], [s.detach() for s in step])
         theta_after = dict(zip(names, (w.requires_grad_() for w in moved), strict=True))
         others = share * sum(
             self.task.loss(functional_call(self.network, theta_after, (x,)), y) for x, y in batches
@@ -176,5 +176,5 @@ class MADA(AutoEncoding, Ascending):
         v = self.gradients(others, moved)
         also = list(zip(theta, v, strict=True))
         if not p.first_order:
-            also += zip(g, torch._foreach_mul(v, -lr), strict=True)
+            also += zip(step, v, strict=True)
         return self.optimise(share * source_loss + others.detach(), also=also)

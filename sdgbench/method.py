@@ -254,20 +254,22 @@ class Method:
         weights: Sequence[Tensor],
         create_graph: bool = False,
         retain_graph: bool = False,
+        times: float = 1.0,
     ) -> list[Tensor]:
         """The gradients that ``optimise`` would step along, with ``torch.autograd.grad``'s options.
 
-        They are those of the whole batch, however many processes share it.
+        They are those of the whole batch, however many processes share it, ``times`` a number:
+        given to the loss, it costs nothing; fp16 has too few small numbers for that.
         """
         with self.device.exact():
             found: Sequence[Tensor] = torch.autograd.grad(
-                self._weighed(loss), weights,
+                self._weighed(loss), weights, None if self.scaler else torch.full_like(loss, times),
                 create_graph=create_graph, retain_graph=retain_graph or create_graph,
             )  # fmt: skip
             if parallel.size() > 1:
                 found = parallel.total(found)
             if self.scaler:
-                found = torch._foreach_div(list(found), self.scaler.get_scale())
+                found = torch._foreach_mul(list(found), times / self.scaler.get_scale())
         return list(found)
 
     def pixel_gradient(self, value: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

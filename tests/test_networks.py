@@ -1,9 +1,12 @@
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from sdgbench import networks
 from sdgbench.errors import UserError
+from sdgbench.networks import layers
 from sdgbench.networks.fcn import FCN32
 
 
@@ -86,3 +89,73 @@ def test_images_are_counted_by_whether_a_gradient_was_recorded():
 def test_unknown_networks_are_explained(name, message):
     with pytest.raises(UserError, match=message):
         networks.build(name, 10, (32, 32))
+
+
+# Layers with cheaper second derivatives ------------------------------------------------------
+
+
+def rows():
+    return torch.rand(4, 6, dtype=torch.double, requires_grad=True)
+
+
+def images():
+    return torch.rand(2, 3, 7, 6, dtype=torch.double)
+
+
+LAYERS = pytest.mark.parametrize(("ours", "torchs", "given"), [
+    (lambda: layers.Linear(6, 5), lambda: nn.Linear(6, 5), rows),
+    (lambda: layers.FirstConv2d(3, 4, 3), lambda: nn.Conv2d(3, 4, 3), images),
+])  # fmt: skip
+
+
+def same_layers(ours, torchs):
+    pair = []
+    for build in (ours, torchs):
+        torch.manual_seed(0)
+        pair.append(build().double())
+    return pair
+
+
+@LAYERS
+def test_a_layer_starts_and_computes_as_torchs_own(ours, torchs, given):
+    ours, torchs = same_layers(ours, torchs)
+    assert isinstance(ours, type(torchs))
+    x = given()
+    assert torch.equal(ours(x), torchs(x))
+    x = x.detach().float()
+    with torch.autocast("cpu", torch.float16):
+        half = ours.float()(x)
+        assert half.dtype == torch.float16
+        assert torch.equal(half, torchs.float()(x))
+
+
+@LAYERS
+def test_first_and_second_derivatives_of_a_layer(ours, torchs, given):
+    layer, x = ours().double(), given()
+    wanted = [*([x] if x.requires_grad else []), *layer.parameters()]
+
+    def apply(*_):
+        return layer(x).tanh()
+
+    assert torch.autograd.gradcheck(apply, wanted)
+    assert torch.autograd.gradgradcheck(apply, wanted)
+
+
+def test_the_first_convolution_has_a_gradient_of_pixels_where_it_is_wanted():
+    x = images().requires_grad_()
+    ours, torchs = same_layers(lambda: layers.FirstConv2d(3, 4, 3), lambda: nn.Conv2d(3, 4, 3))
+    slopes = [torch.autograd.grad(layer(x).tanh().sum(), x)[0] for layer in (ours, torchs)]
+    assert torch.equal(*slopes)
+
+
+def test_no_gradient_of_pixels_is_computed_in_second_derivatives():
+    """Torch's own convolution does so, whoever asks."""
+    counts = []
+    for layer in same_layers(lambda: layers.FirstConv2d(3, 4, 3), lambda: nn.Conv2d(3, 4, 3)):
+        (slope,) = torch.autograd.grad(
+            layer(images()).tanh().square().sum(), layer.weight, create_graph=True
+        )
+        with FlopCounterMode(display=False) as counter:
+            slope.sum().backward()
+        counts.append(counter.get_total_flops())
+    assert counts[0] < counts[1]

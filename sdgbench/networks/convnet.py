@@ -1,8 +1,10 @@
 """The Digits ConvNet of GUD and M-ADA: 4,547,466 parameters at width 64."""
 
+import torch
 from torch import Tensor, nn
 
 from sdgbench.networks.base import Network
+from sdgbench.networks.layers import FirstConv2d, Linear
 
 
 class ConvNet(Network):
@@ -13,22 +15,24 @@ class ConvNet(Network):
         height, breadth = (((side - 4) // 2 - 4) // 2 for side in size)
         hidden = 16 * width
         self.body = nn.Sequential(
-            nn.Conv2d(3, width, 5),
+            FirstConv2d(3, width, 5),
             nn.ReLU(),
             nn.MaxPool2d(2),
             nn.Conv2d(width, 2 * width, 5),
             nn.ReLU(),
             nn.MaxPool2d(2),
             nn.Flatten(),
-            nn.Linear(2 * width * height * breadth, hidden),
+            Linear(2 * width * height * breadth, hidden),
             nn.ReLU(),
-            nn.Linear(hidden, hidden),
+            Linear(hidden, hidden),
             nn.ReLU(),
         )
-        self.classifier = nn.Linear(hidden, classes)
+        self.classifier = Linear(hidden, classes)
 
     def embed(self, x: Tensor) -> Tensor:
         """The last hidden layer."""
+        if x.device.type == "cpu":  # pooling is ten times faster there, and nothing is slower
+            x = x.contiguous(memory_format=torch.channels_last)
         z: Tensor = self.body(x)
         return z
 

@@ -10,14 +10,30 @@ from itertools import cycle, islice
 from multiprocessing import get_context
 
 import torch
+from torch import nn
 from torch.func import functional_call
 from torch.nn import functional as F
 from torch.utils.data import ConcatDataset, DataLoader, TensorDataset
 
-from sdgbench import networks
 from sdgbench.methods import _wae
 
 BATCH, T_ADV, BETA, ALPHA, LR = 32, 25, 2000.0, 1.0, 1e-4
+
+
+class ConvNet(nn.Module):
+    """As the paper describes it."""
+
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 64, 5), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(64, 128, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+            nn.Linear(3200, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(),
+        )  # fmt: skip
+        self.head = nn.Linear(1024, 10)
+
+    def forward(self, x):
+        return self.head(self.features(x))
 
 
 class Plain:
@@ -25,7 +41,7 @@ class Plain:
 
     def __init__(self):
         torch.manual_seed(0)
-        self.network = networks.build("convnet", 10, (32, 32), False)
+        self.network = ConvNet()
         self.optimizer = torch.optim.Adam(self.network.parameters(), LR)
         self.new_wae()
 

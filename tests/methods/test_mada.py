@@ -6,7 +6,7 @@ from helpers import RECIPE, assert_same_weights, erm, make, trainer, weights_at_
 from torch import nn
 from torch.nn import functional as F
 
-from sdgbench import registry
+from sdgbench import networks, registry
 from sdgbench.networks import Network
 
 QUICKLY = {"T_min": 2, "T_adv": 2, "wae_epochs": 1}
@@ -208,6 +208,21 @@ def test_the_meta_gradient_against_its_closed_form(meta_loss, tmp_path):
     expected = source + after - 0.3 * hessian @ after
     found = gradient(method, batches)
     assert torch.allclose(found, expected / (2 if meta_loss == "pooled" else 1), atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["convnet-2", "wrn-10-1"])
+def test_the_meta_gradient_of_the_task_networks_is_that_of_a_graph_through_the_step(name, tmp_path):
+    method = built(tmp_path, inner_lr=0.3)
+    method.network = networks.build(name, 10, (32, 32)).double().train()
+    method.optimizer = torch.optim.SGD(method.network.parameters(), 1e-4)
+    x, x2 = torch.rand(2, 4, 3, 32, 32, dtype=torch.double)
+    y, y2 = torch.randint(0, 10, (2, 4))
+    theta = flat(w.detach() for w in method.network.parameters()).requires_grad_()
+    source = loss_of(method.network, theta, x, y)
+    (slope,) = torch.autograd.grad(source, theta, create_graph=True)
+    both = source + loss_of(method.network, theta - 0.3 * slope, x2, y2)
+    (expected,) = torch.autograd.grad(both / 2, theta)
+    assert torch.allclose(gradient(method, [x, y, x2, y2]), expected, atol=1e-10)
 
 
 def test_first_order_drops_the_hessian(tmp_path):
