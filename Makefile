@@ -44,8 +44,10 @@ test: lint ## Check style and types, run all tests
 	@$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
 
 leaderboards: $(READY) ## Make the committed tables from the committed records
-	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --output leaderboards/results.md
-	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --view efficiency --output leaderboards/efficiency.md
+	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits-mini --output leaderboards/results.md
+	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits-mini --view efficiency --output leaderboards/efficiency.md
+	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits --paper --output leaderboards/digits.md
+	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits --view few-shot --output leaderboards/few-shot.md
 	@$(PY) docs/pictures.py compare
 
 paper: $(READY) ## Make the paper's tables and figures on the embedded datasets (tens of minutes on 2 cores)

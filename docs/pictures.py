@@ -30,7 +30,8 @@ def compare() -> None:
     """What ``sdgbench compare`` prints in a terminal of 100 columns, without outside fonts."""
     console = Console(record=True, width=100, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
     environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": "100", "TERM": "xterm-256color"}
-    arguments = ["sdgbench", "compare", "--runs", "leaderboards/records"]
+    folder = "leaderboards/records"
+    arguments = ["sdgbench", "compare", "--runs", folder, "--dataset", "digits-mini"]
     console.print(Text.assemble(("$ ", "green"), (" ".join(arguments), "bold")))
     done = subprocess.run(
         [sys.executable, "-m", *arguments], capture_output=True, text=True, env=environment,

@@ -287,4 +287,7 @@ def test_a_killed_process_ctrl_c_and_resume(tmp_path):
         torch.load(folder / "checkpoint.pt", weights_only=True)["method"]["network"]
         for folder in (Store(tmp_path / "alone").folder(spec), place)
     ]
-    assert_close(*weights, 1e-4)
+    # Where two pixels are as good as equal, roundings decide which one pooling takes: some weights
+    # then go another way. A last step that is missed moves half of them by 5e-5 or more.
+    apart = torch.cat([(weights[0][key] - weights[1][key]).abs().flatten() for key in weights[0]])
+    assert apart.median() < 3e-5
