@@ -31,7 +31,7 @@ class ConvNet(Network):
 
     def embed(self, x: Tensor) -> Tensor:
         """The last hidden layer."""
-        if x.device.type == "cpu":  # pooling is ten times faster there, and nothing is slower
+        if x.device.type == "cpu":  # in this layout its pooling is ten times faster
             x = x.contiguous(memory_format=torch.channels_last)
         z: Tensor = self.body(x)
         return z
