@@ -1,7 +1,6 @@
 """Checks on several datasets at once, each dataset in a process of its own."""
 
 import signal
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from multiprocessing import get_context
@@ -77,7 +76,6 @@ class _Elsewhere:
 
 def _work(parent: Connection, world: World, plugins: Sequence[Path]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     import torch
 
     from sdgbench.device import keep_freed_memory
