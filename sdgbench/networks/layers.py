@@ -42,6 +42,9 @@ class _Linear(torch.autograd.Function):
 class FirstConv2d(nn.Conv2d):
     """For images that need no gradient; torch computes theirs in second derivatives anyway."""
 
+    def __init__(self, inputs: int, outputs: int, size: int) -> None:
+        super().__init__(inputs, outputs, size)  # its slopes know no stride, padding or groups
+
     def forward(self, x: Tensor) -> Tensor:
         """Of images."""
         if x.requires_grad or torch.is_autocast_enabled(x.device.type):
