@@ -251,7 +251,7 @@ def keep_freed_memory() -> None:
 
     By default it hands large arrays back to the kernel and asks for them again at each step:
     thousands of page faults, about a tenth of a step's time on a CPU. Arrays of 32 MB and more
-    are still handed back: kept, their gaps cost a fifth of the memory of a large meta step.
+    are still handed back: to keep them, too, took a quarter more memory in a large meta step.
     """
     if sys.platform == "linux":
         with suppress(AttributeError):  # a C library without such a switch
