@@ -59,13 +59,13 @@ class MADA(AutoEncoding, Ascending):
         "synthia/quick": {
             "T_adv": 10, "ascent_step": 2.5, "T_min_epochs": 1, "wae_epochs": 5, "max_batches": 5,
         },
-        "digits/smoke": {"T_adv": 2, "wae_epochs": 1, "wae_steps": 10, "max_batches": 2},
+        "digits/smoke": {"T_adv": 2, "wae_epochs": 1, "wae_steps": 4, "max_batches": 2},
         "cifar10c/smoke": {
-            "T_min_epochs": 0, "T_adv": 2, "wae_epochs": 1, "wae_steps": 10, "max_batches": 1,
+            "T_min_epochs": 0, "T_adv": 2, "wae_epochs": 1, "wae_steps": 4, "max_batches": 1,
         },
         "synthia/smoke": {
             "K": 2, "ascent_step": 1.0, "T_min_epochs": 0, "T_adv": 1, "wae_epochs": 1,
-            "wae_steps": 5, "max_batches": 1,
+            "wae_steps": 4, "max_batches": 1,
         },
     }  # fmt: skip
 
