@@ -37,6 +37,10 @@ class AutoEncoding(Method):
             "clamped", "pixels outside [0, 1] as targets of the cross-entropy: clamped, or as they "
             "are (code, with the torch of its time)",
         )  # fmt: skip
+        wae_leak: bool = param(
+            False, "the discriminator's gradient reaches the encoder, too (code, where its graph "
+            "is retained)",
+        )  # fmt: skip
         wae_lr: float = param(1e-3, "Adam learning rate of V and its discriminator")
         wae_epochs: int = param(20, "passes over the newest domain per training of V")
         wae_steps: int | None = param(None, "at most so many steps of it; none: all")
@@ -81,12 +85,15 @@ class AutoEncoding(Method):
         if p.wae_prior == "mmd":
             return self.optimise(loss + p.wae_weight * mmd(codes, prior), self.wae_optimizer)
         offset = log_density(prior) if p.wae_offset else 0.0
-        told_apart = discrimination_loss(
-            self.critic(prior) + offset, self.critic(codes.detach()) + offset
+        seen = codes.detach().requires_grad_(p.wae_leak)
+        told_apart = p.wae_weight * discrimination_loss(
+            self.critic(prior) + offset, self.critic(seen) + offset
         )
-        self.optimise(p.wae_weight * told_apart, self.critic_optimizer)
-        deceived = deception_loss(self.critic(codes) + offset)
-        return self.optimise(loss + p.wae_weight * deceived, self.wae_optimizer)
+        leaked = torch.autograd.grad(told_apart, seen, retain_graph=True) if p.wae_leak else ()
+        self.optimise(told_apart, self.critic_optimizer)
+        deceived = p.wae_weight * deception_loss(self.critic(codes) + offset)
+        also = [(codes, slope) for slope in leaked]
+        return self.optimise(loss + deceived, self.wae_optimizer, also)
 
 
 # Losses --------------------------------------------------------------------------------------

@@ -124,9 +124,10 @@ def built(folder, **params):
     return make(cls, folder, params=cls.Params(**params))
 
 
-def test_gradients_of_encoder_and_discriminator_do_not_leak(tmp_path):
-    """Each network's gradient is that of its own loss alone."""
-    method = built(tmp_path)
+@pytest.mark.parametrize("leak", [False, True])
+def test_gradients_of_encoder_and_discriminator_do_not_leak_unless_asked(leak, tmp_path):
+    """Each network's gradient is that of its own loss alone; with a leak V has both."""
+    method = built(tmp_path, wae_leak=leak)
     x = torch.rand(8, 3, 32, 32)
     seen = {}
     for name, optimizer, module in (
@@ -150,6 +151,7 @@ def test_gradients_of_encoder_and_discriminator_do_not_leak(tmp_path):
     )
     rebuilt = _wae.reconstruction_loss(method.wae.decoder(codes), x, "cross-entropy")
     for_wae = rebuilt + 100 * _wae.deception_loss(method.critic(codes) + logp)
+    for_wae = for_wae + for_critic if leak else for_wae
     expected = torch.autograd.grad(for_wae, list(method.wae.parameters()))
     assert all(torch.allclose(a, b, rtol=1e-4) for a, b in zip(seen["wae"], expected, strict=True))
 
