@@ -38,8 +38,8 @@ class AutoEncoding(Method):
             "are (code, with the torch of its time)",
         )  # fmt: skip
         wae_leak: bool = param(
-            False, "the discriminator's gradient reaches the encoder, too (code, where its graph "
-            "is retained)",
+            False, "gan: the discriminator's gradient reaches the encoder, too (code, where its "
+            "graph is retained)",
         )  # fmt: skip
         wae_lr: float = param(1e-3, "Adam learning rate of V and its discriminator")
         wae_epochs: int = param(20, "passes over the newest domain per training of V")
@@ -89,10 +89,11 @@ class AutoEncoding(Method):
         told_apart = p.wae_weight * discrimination_loss(
             self.critic(prior) + offset, self.critic(seen) + offset
         )
-        leaked = torch.autograd.grad(told_apart, seen, retain_graph=True) if p.wae_leak else ()
+        also = []
+        if p.wae_leak:  # before the discriminator moves on
+            also = [(codes, *torch.autograd.grad(told_apart, seen, retain_graph=True))]
         self.optimise(told_apart, self.critic_optimizer)
         deceived = p.wae_weight * deception_loss(self.critic(codes) + offset)
-        also = [(codes, slope) for slope in leaked]
         return self.optimise(loss + deceived, self.wae_optimizer, also)
 
 

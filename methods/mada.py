@@ -21,8 +21,8 @@ Batch = tuple[Tensor, Tensor]
 class MADA(AutoEncoding, Ascending):
     """Make fictitious domains by ascent on the source, and meta-learn to carry over to them.
 
-    Defaults are those of the released code; where the paper says otherwise, a parameter has it.
-    K=0 is ERM.
+    Defaults are those of the released code, with the training of its WAE mended (wae_leak and
+    wae_targets undo that); where the paper says otherwise, a parameter has it. K=0 is ERM.
     """
 
     @dataclass(frozen=True)
