@@ -1,0 +1,5 @@
+"""The process that has a simulated GPU."""
+
+from sdgbench.conformance.simulation.training import main
+
+main()
