@@ -1,1 +1,1 @@
-"""The built-in methods, one file each. A file here is found by itself: nothing else to edit."""
+"""The built-in methods, one file each. A new file here is discovered without further edits."""

@@ -1,4 +1,4 @@
-"""Two batches of the one source in place of two domains, as CCSA and d-SNE use them."""
+"""Two batches of the single source in place of two domains, for CCSA and d-SNE."""
 
 from collections.abc import Sequence
 
@@ -17,22 +17,22 @@ class TwoBatches(Method):
         raise NotImplementedError
 
     def setup(self) -> None:
-        """Follow the features' length: the losses compare it with a margin."""
+        """Track the mean norm of the features: the losses compare distances with a margin."""
         self.feature_norm = torch.zeros((), device=self.device.torch)
 
     def plan(self) -> Sequence[Phase]:
-        """Two batches per step, or ERM's one."""
+        """Two batches per step; one where the weight is 0, as for ERM."""
         reads = (Read(), Read()) if self.params.weight else (Read(),)
         return [Phase("train", self.train_steps, reads)]
 
     def shardable(self, phase: Phase) -> bool:
-        """Pairs of images need the whole batch."""
+        """Only without pairs of images, which need the whole batch."""
         return not self.params.weight
 
     def train_step(
         self, x: Tensor, y: Tensor, x2: Tensor | None = None, y2: Tensor | None = None
     ) -> Tensor:
-        """One update on both batches, in place of two with swapped roles."""
+        """One update on both batches, in place of two updates with swapped roles."""
         if x2 is None or y2 is None:
             return self.optimise(self.task.loss(self.network(x), y))
         z = self.network.features(torch.cat([x, x2])).float()  # for the distances

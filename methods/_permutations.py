@@ -1,10 +1,10 @@
-"""The orders of the nine tiles that JiGen learns to tell apart, beside the right one.
+"""The orders of the nine tiles that JiGen classifies, in addition to the right order.
 
-Chosen one after the other from all but the right order: the largest mean Hamming distance to
-those before, among equals the largest smallest distance, among equals at random (seed 0).
+Chosen greedily from all orders but the right one: by the largest mean Hamming distance to those
+chosen before, then by the largest minimum distance, then at random (seed 0).
 """
 
-# Which tile of the image comes to each place, row by row.
+# For each position, row by row, the number of the tile that is put there.
 PERMUTATIONS = (
     (7, 4, 6, 3, 2, 5, 1, 8, 0),
     (6, 0, 3, 8, 5, 2, 4, 7, 1),

@@ -29,9 +29,12 @@ def _digits(shape: Sequence[int]) -> tuple[WAE, nn.Module]:
     pixels, latent = math.prod(shape), 20
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(pixels, 400), nn.ReLU(), nn.Linear(400, latent))
     decoder = nn.Sequential(
-        nn.Linear(latent, 400), nn.ReLU(), nn.Linear(400, pixels), nn.Sigmoid(),
+        nn.Linear(latent, 400),
+        nn.ReLU(),
+        nn.Linear(400, pixels),
+        nn.Sigmoid(),
         nn.Unflatten(1, tuple(shape)),
-    )  # fmt: skip
+    )
     return WAE(encoder, decoder), _perceptron(latent, 128, 1)
 
 
@@ -39,15 +42,25 @@ def _cifar(shape: Sequence[int]) -> tuple[WAE, nn.Module]:
     channels, height, width = shape
     latent, grid = 512, (32, height // 4, width // 4)
     encoder = nn.Sequential(
-        _conv(channels, 16, 3, 1), _conv(16, 32, 3, 2), _conv(32, 32, 3, 1), _conv(32, 32, 3, 2),
-        nn.Flatten(), _full(math.prod(grid), 1024), nn.Linear(1024, latent),
+        _conv(channels, 16, 3, 1),
+        _conv(16, 32, 3, 2),
+        _conv(32, 32, 3, 1),
+        _conv(32, 32, 3, 2),
+        nn.Flatten(),
+        _full(math.prod(grid), 1024),
+        nn.Linear(1024, latent),
         nn.BatchNorm1d(latent),
-    )  # fmt: skip
+    )
     decoder = nn.Sequential(
-        _full(latent, 1024), _full(1024, math.prod(grid)), nn.Unflatten(1, grid),
-        _deconv(32, 32, 3, 2), _deconv(32, 32, 3, 1), _deconv(32, 16, 3, 2),
-        nn.ConvTranspose2d(16, channels, 3, 1, 1), nn.Sigmoid(),
-    )  # fmt: skip
+        _full(latent, 1024),
+        _full(1024, math.prod(grid)),
+        nn.Unflatten(1, grid),
+        _deconv(32, 32, 3, 2),
+        _deconv(32, 32, 3, 1),
+        _deconv(32, 16, 3, 2),
+        nn.ConvTranspose2d(16, channels, 3, 1, 1),
+        nn.Sigmoid(),
+    )
     return WAE(encoder, decoder), _perceptron(latent, 128, 1)
 
 
@@ -58,13 +71,22 @@ def _synthia(shape: Sequence[int]) -> tuple[WAE, nn.Module]:
     latent, grid = 512, (64, height // 32, width // 32)
     hidden = math.prod(grid)
     encoder = nn.Sequential(
-        _conv(channels, 32, 4, 2), _conv(32, 64, 8, 4), _conv(64, 128, 8, 4), nn.Flatten(),
-        _full(2 * hidden, hidden), nn.Linear(hidden, latent), nn.BatchNorm1d(latent),
-    )  # fmt: skip
+        _conv(channels, 32, 4, 2),
+        _conv(32, 64, 8, 4),
+        _conv(64, 128, 8, 4),
+        nn.Flatten(),
+        _full(2 * hidden, hidden),
+        nn.Linear(hidden, latent),
+        nn.BatchNorm1d(latent),
+    )
     decoder = nn.Sequential(
-        _full(latent, hidden), nn.Unflatten(1, grid), _deconv(64, 64, 8, 4), _deconv(64, 32, 8, 4),
-        nn.ConvTranspose2d(32, channels, 4, 2, 1), nn.Sigmoid(),
-    )  # fmt: skip
+        _full(latent, hidden),
+        nn.Unflatten(1, grid),
+        _deconv(64, 64, 8, 4),
+        _deconv(64, 32, 8, 4),
+        nn.ConvTranspose2d(32, channels, 4, 2, 1),
+        nn.Sigmoid(),
+    )
     return WAE(encoder, decoder), _perceptron(latent, 512, 512, 1)
 
 
