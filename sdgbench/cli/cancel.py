@@ -1,4 +1,4 @@
-"""``sdgbench cancel``: take runs back from Slurm."""
+"""``sdgbench cancel``: cancel the Slurm jobs of runs."""
 
 from pathlib import Path
 
@@ -11,55 +11,65 @@ from sdgbench.cli import options
     "cancel",
     epilog="""\b
 Examples:
-  sdgbench cancel                    all that is queued or running of ./runs
-  sdgbench cancel --method mada,gud  only these methods'
-Running runs save their state first; the same run command goes on from there.""",
+  sdgbench cancel                    all queued and running jobs of ./runs
+  sdgbench cancel --method mada,gud  only those of these methods
+Running runs save their state first; the same run command resumes them.""",
 )
-@click.option("--method", default="", metavar="NAMES", shell_complete=options.completer("method"),
-              help="Only these methods, with commas.")  # fmt: skip
-@click.option("--dataset", default="", metavar="NAMES",
-              shell_complete=options.completer("dataset"),
-              help="Only these datasets, with commas.")  # fmt: skip
+@click.option(
+    "--method",
+    default="",
+    metavar="NAMES",
+    shell_complete=options.completer("method"),
+    help="Only these methods, with commas.",
+)
+@click.option(
+    "--dataset",
+    default="",
+    metavar="NAMES",
+    shell_complete=options.completer("dataset"),
+    help="Only these datasets, with commas.",
+)
 @options.runs
 @options.plugins
 def command(method: str, dataset: str, runs: Path) -> int:
-    """Cancel the jobs of Slurm that have runs of this folder, and no others."""
+    """Cancel the Slurm jobs of the runs in this folder, and no others."""
     from sdgbench import registry
     from sdgbench.errors import unknown
-    from sdgbench.launch import queue
-    from sdgbench.record import Store
+    from sdgbench.launch.slurm import queue
+    from sdgbench.records.store import Store
 
     Store(runs).check()
-    marked = list(queue.marked(runs))
+    recorded = list(queue.recorded_jobs(runs))
     wanted: dict[registry.Kind, list[str]] = {
         "dataset": options.names(dataset, "--dataset") if dataset else [],
         "method": options.names(method, "--method") if method else [],
     }
     for depth, (kind, names) in enumerate(wanted.items()):
-        there = {folder.relative_to(runs).parts[depth] for folder, _ in marked}
+        known = {folder.relative_to(runs).parts[depth] for folder, _ in recorded}
+        known |= set(registry.entries(kind))
+        names = registry.match(names, sorted(known))
         for name in names:
-            if name not in there and name not in registry.entries(kind):
-                raise unknown(kind, name, there | set(registry.entries(kind)), "All: sdgbench list")
-        marked = [
+            if name not in known:
+                raise unknown(kind, name, known, "All: sdgbench list")
+        recorded = [
             (folder, job)
-            for folder, job in marked
+            for folder, job in recorded
             if not names or folder.relative_to(runs).parts[depth] in names
         ]
-    if not marked:
+    if not recorded:
         click.echo(f"Nothing of {runs} is queued on Slurm.")
         return 0
     with queue.exclusive(runs):
-        alive = queue.living()
-        jobs = [job for _, job in marked if job in alive]
+        active = queue.active_jobs()
+        jobs = [job for _, job in recorded if job in active]
         if jobs:
             queue.cancel(jobs)
-        for folder, job in marked:
-            queue.unmark(folder, job)
-    running = sum(alive[job] == "RUNNING" for job in jobs)
+        for folder, job in recorded:
+            queue.forget_job(folder, job)
+    running = sum(active[job] == "RUNNING" for job in jobs)
     if jobs:
-        saving = "; what ran saves its state first" if running else ""
+        saving = "; running ones save their state first" if running else ""
         click.echo(f"Cancelled {len(jobs) - running} queued and {running} running{saving}.")
-    if gone := len(marked) - len(jobs):
-        click.echo(f"{gone} more {'was' if gone == 1 else 'were'} marked, but Slurm no longer "
-                   "knows the jobs.")  # fmt: skip
+    if ended := len(recorded) - len(jobs):
+        click.echo(f"{ended} more had a job that Slurm has already ended.")
     return 0

@@ -1,7 +1,7 @@
-"""``sdgbench check``: whether a method keeps the rules."""
+"""``sdgbench check``: whether a method follows the rules."""
 
+import math
 import os
-import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from sdgbench import registry
-from sdgbench.cli import options
-from sdgbench.errors import UserError
+from sdgbench.cli import options, text
+from sdgbench.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from sdgbench.conformance import Result
+    from sdgbench.dataset import Dataset
 
 STYLES = {"ok": "green", "failed": "bold red", "skipped": "yellow"}
 
@@ -26,99 +27,188 @@ STYLES = {"ok": "green", "failed": "bold red", "skipped": "yellow"}
     epilog="""\b
 Examples:
   sdgbench check my_idea.py
-  sdgbench check erm --dataset digits-mini""",
+  sdgbench check erm --dataset digits-mini
+  sdgbench check my_idea.py --simulate-gpu
+  sdgbench check my_data.py""",
 )
 @click.argument("what", metavar="FILE_OR_NAME", shell_complete=options.completer("method"))
-@click.option("--dataset", default="", metavar="NAMES", show_default="all embedded ones",
-              shell_complete=options.completer("dataset"),
-              help="Check on these datasets' synthetic twins.")  # fmt: skip
+@click.option(
+    "--dataset",
+    default="",
+    metavar="NAMES",
+    show_default="all embedded ones",
+    shell_complete=options.completer("dataset"),
+    help="Check on these datasets' synthetic twins.",
+)
+@click.option(
+    "--simulate-gpu",
+    is_flag=True,
+    help="Only train on a simulated GPU: show what would fail there, and where steps wait for it.",
+)
 @options.data
 @options.plugins
-def command(what: str, dataset: str, data: Path) -> int:
-    """Check that a method keeps the rules: all methods of a FILE.py, or one by its name.
+def command(what: str, dataset: str, simulate_gpu: bool, data: Path) -> int:
+    """Check that a method or a dataset follows the rules: all of a FILE.py, or one by its name.
 
-    Each rule is checked on small synthetic twins of the datasets, with no data; at the end comes
-    a real run at the smoke preset on each embedded one. Exit code 1: a rule is broken.
+    Rules for methods are checked on small synthetic twins of the datasets, which need no data; the
+    last check is a real run at the smoke preset on each embedded one. Of a dataset, all images and
+    labels are opened. Exit code 1: a rule is broken.
     """
-    methods = _methods(what)
-    names = options.names(dataset, "--dataset") if dataset else []
-    for name in names:  # refuse typos before torch has loaded
-        registry.get("dataset", name)
+    methods, own_datasets = _registered(what)
+    if dataset and not methods:
+        raise UserError(f"{what} has no method to check on {dataset}. Omit --dataset.")
+    names = options.registered("dataset", dataset, "--dataset") if dataset else []
     from rich.console import Console
 
     console = Console(highlight=False)
     with console.status("starting"):
         import torch
 
-        # Steps this small gain nothing from threads, and on a busy machine these wait for each
-        # other for minutes.
+        # Steps this small gain nothing from threads, which on a busy machine wait for each other
+        # for minutes.
         torch.set_num_threads(1)
         names = names or _embedded()
-    broken = [name for name in methods if not _check(console, name, names, data)]
-    return 1 if broken else 0
+    if simulate_gpu:
+        results = [_simulate(console, name, names) for name in methods]
+        return 0 if all(results) else 1
+    passed = [_check_dataset(console, name, data) for name in own_datasets]
+    passed += [_check(console, name, names, data) for name in methods]
+    return 0 if all(passed) else 1
 
 
-def _methods(what: str) -> list[str]:
+def _registered(what: str) -> tuple[list[str], list[str]]:
+    """The methods and the datasets that a file registers, or that have this name."""
+    kinds: tuple[registry.Kind, ...] = ("method", "dataset")
     if not what.endswith(".py") and os.sep not in what:
-        return [registry.get("method", what).name]
+        known = {kind: registry.entries(kind) for kind in kinds}
+        if not any(what in entries for entries in known.values()):
+            every = [*known["method"], *known["dataset"]]
+            raise unknown("method or dataset", what, every, "All: sdgbench list")
+        methods, datasets = ([what] if what in known[kind] else [] for kind in kinds)
+        return methods, datasets
     file = Path(what).expanduser().resolve()
     if not file.is_file():
         raise UserError(f"There is no file {what}. To write one: sdgbench new method NAME")
-    if not any(entry.file.resolve() == file for entry in registry.entries("method").values()):
+    if not any(_of_file(kind, file) for kind in kinds):
         registry.add_plugin(file)
-    entries = registry.entries("method").values()
-    found = [entry.name for entry in entries if entry.file.resolve() == file]
-    if not found:
+    methods, datasets = (_of_file(kind, file) for kind in kinds)
+    if not methods and not datasets:
         raise UserError(
             f'{what} registers no method. Write @register_method("my-name") above its class.'
         )
-    return found
+    return methods, datasets
+
+
+def _of_file(kind: registry.Kind, file: Path) -> list[str]:
+    entries = registry.entries(kind).values()
+    return [entry.name for entry in entries if entry.file.resolve() == file]
 
 
 def _embedded() -> list[str]:
-    from sdgbench.embedded import EmbeddedDataset
+    from sdgbench.data.generated_dataset import GeneratedDataset
 
     entries = [entry for entry in registry.entries("dataset").values() if not entry.error]
-    return [entry.name for entry in entries if issubclass(entry.load(), EmbeddedDataset)]
+    return [entry.name for entry in entries if issubclass(entry.load(), GeneratedDataset)]
+
+
+def _check_dataset(console: "Console", name: str, data: Path) -> bool:
+    """Open everything of a dataset and print what is wrong; return whether nothing is."""
+    from sdgbench.conformance import Failed, Skipped, check_dataset, explain
+    from sdgbench.spec import parameters
+
+    entry = registry.get("dataset", name)
+    console.print(f"dataset {name}", style="bold", markup=False)
+    try:
+        cls: type[Dataset] = entry.load()
+        dataset = cls(data, parameters.build(cls.Options, {}), cls.recipe("smoke"))
+        with console.status("opening its domains ..."):
+            domains = check_dataset(dataset)
+    except Skipped as reason:
+        console.print("skipped", style=STYLES["skipped"])
+        console.print(_indented(str(reason), console.width), soft_wrap=True, markup=False)
+        return True
+    except Exception as error:  # the contributor's code may raise anything
+        console.print("FAILED", style=STYLES["failed"])
+        known = isinstance(error, Failed)
+        message = str(error) if known else explain(error, entry.file, "dataset")
+        for line in message.splitlines():
+            console.print(_indented(line, console.width), soft_wrap=True, markup=False)
+        return False
+    console.print(f"All of its {domains} domains fit its task and recipe.", style="bold green")
+    return True
 
 
 def _check(console: "Console", method: str, datasets: Sequence[str], data: Path) -> bool:
-    """Print each check as it ends; say whether all passed."""
+    """Print each check as it ends; return whether all passed."""
     from tempfile import TemporaryDirectory
 
-    from sdgbench.conformance import World, examine_all
+    from sdgbench.conformance import MethodHarness, check_all, expected_seconds
 
-    console.print(f"{method} on {', '.join(datasets)}", style="bold", markup=False)
-    began, endings = time.monotonic(), []
-    with TemporaryDirectory(prefix="sdgbench-check-") as folder, console.status("") as status:
-        worlds = [World(method, name, Path(folder, name), data) for name in datasets]
+    began, outcomes = time.monotonic(), []
+    with (
+        TemporaryDirectory(prefix="sdgbench-check-") as folder,
+        console.status("starting") as status,
+    ):
+        harnesses = [MethodHarness(method, name, Path(folder, name), data) for name in datasets]
+        seconds = expected_seconds(harnesses)
+        about = "" if seconds is None else f": about {5 * math.ceil(seconds / 5)} s"
+        console.print(f"{method} on {', '.join(datasets)}{about}", style="bold", markup=False)
 
-        for results in examine_all(worlds, lambda check: status.update(f"{check.name} ...")):
+        for results in check_all(harnesses, lambda check: status.update(f"{check.name} ...")):
             _print(console, results)
-            endings += [result.ending for result in results]
-    failed = endings.count("failed")
-    said = f"{failed} of {len(endings)} checks failed" if failed else "All checks passed"
-    console.print(f"{said} in {time.monotonic() - began:.0f} s.",
-                  style="bold red" if failed else "bold green")  # fmt: skip
+            outcomes += [result.outcome for result in results]
+    failed = outcomes.count("failed")
+    verdict = f"{failed} of {len(outcomes)} checks failed" if failed else "All checks passed"
+    console.print(
+        f"{verdict} in {time.monotonic() - began:.0f} s.",
+        style="bold red" if failed else "bold green",
+    )
     return not failed
 
 
+def _simulate(console: "Console", method: str, datasets: Sequence[str]) -> bool:
+    """Print what training on a simulated GPU showed; return whether all is well."""
+    from sdgbench.conformance.simulation import PRECISIONS, Case, simulate
+
+    skips = registry.get("method", method).details.get("skips", {})
+    named = {name: registry.get("dataset", name).load() for name in datasets}
+    cases = [
+        Case(method, name, precision)
+        for name, cls in named.items()
+        if cls.task.kind not in skips  # type: ignore[attr-defined]
+        for precision in PRECISIONS
+    ]
+    good = True
+    with console.status("training on a simulated GPU ..."):
+        for result in simulate(cases):
+            faults = [result.error] if result.error else result.waits_in_steps
+            outcome = "failed" if result.error else "waits" if faults else "ok"
+            style = STYLES["failed" if result.error else "skipped" if faults else "ok"]
+            console.print(
+                f"{outcome:<8}", f"{result.case.dataset}, {result.case.precision}", style=style
+            )
+            for line in (line for fault in faults for line in fault.splitlines()):
+                console.print(_indented(line, console.width), soft_wrap=True, markup=False)
+            good = good and not result.error
+    return good
+
+
 def _print(console: "Console", results: "Sequence[Result]") -> None:
-    """One line for a check; below it, once, what is wrong and where."""
+    """Print one line for a check, and below it each distinct message with its datasets."""
     from rich.text import Text
 
-    endings = {result.ending for result in results}
-    ending = "failed" if "failed" in endings else "ok" if "ok" in endings else "skipped"
+    outcomes = {result.outcome for result in results}
+    outcome = "failed" if "failed" in outcomes else "ok" if "ok" in outcomes else "skipped"
     check = results[0].check
     messages: dict[str, list[str]] = {}
     for result in results:
         if result.message:
             messages.setdefault(result.message, []).append(result.dataset)
-    told = check.rule
-    if ending == "skipped" and len(messages) == 1:  # the reason says more than the rule
-        told, messages = next(iter(messages)), {}
-    word = "FAILED" if ending == "failed" else ending
-    line = Text.assemble((f"{word:<8}", STYLES[ending]), f"{check.name:<14}{told}")
+    description = check.rule
+    if outcome == "skipped" and len(messages) == 1:  # the reason explains more than the rule
+        description, messages = next(iter(messages)), {}
+    word = "FAILED" if outcome == "failed" else outcome
+    line = Text.assemble((f"{word:<8}", STYLES[outcome]), f"{check.name:<14}{description}")
     console.print(line, soft_wrap=True)
     for message, datasets in messages.items():
         where = "" if len(datasets) == len(results) else f"On {', '.join(datasets)}: "
@@ -128,5 +218,4 @@ def _print(console: "Console", results: "Sequence[Result]") -> None:
 
 def _indented(line: str, width: int) -> str:
     indent = 8 + len(line) - len(line.lstrip())
-    return textwrap.fill(line.strip(), width, initial_indent=" " * indent,
-                         subsequent_indent=" " * indent)  # fmt: skip
+    return text.wrap(line.strip(), width, " " * indent, " " * indent)

@@ -1,4 +1,4 @@
-"""``sdgbench completion``: names and options on the Tab key."""
+"""``sdgbench completion``: complete names and options with the Tab key."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -10,6 +10,6 @@ from sdgbench.cli.app import cli
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
     """Print the completion script of a shell; put it where the shell reads it at start."""
-    found = get_completion_class(shell)
-    assert found is not None
-    click.echo(found(cli, {}, "sdgbench", "_SDGBENCH_COMPLETE").source())
+    completion = get_completion_class(shell)
+    assert completion is not None
+    click.echo(completion(cli, {}, "sdgbench", "_SDGBENCH_COMPLETE").source())

@@ -1,4 +1,4 @@
-"""``sdgbench doctor``: is this machine fit?"""
+"""``sdgbench doctor``: describe this machine and what is installed and stored on it."""
 
 import os
 import shutil
@@ -14,16 +14,16 @@ from sdgbench.cli import options
 @options.data
 @options.plugins
 def command(runs: Path, data: Path) -> None:
-    """Check this machine: versions, device, memory, disk, data found, plugins."""
-    import torch
+    """Check this machine: versions, device, memory, disk, stored data, plugins."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    from sdgbench import provenance, registry
-    from sdgbench.data.dataset import RealDataset
-    from sdgbench.data.parts import PartStore
-    from sdgbench.device import Device
+    from sdgbench import registry
+    from sdgbench.data.downloaded_dataset import DownloadedDataset
+    from sdgbench.data.splits import SplitStore
+    from sdgbench.records import provenance
+    from sdgbench.training.device import Device, cpu_threads
 
     console = Console(highlight=False)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
@@ -31,28 +31,30 @@ def command(runs: Path, data: Path) -> None:
     table.add_column(overflow="fold")
 
     code = provenance.code()
-    commit = f", commit {code['commit'][:10]}" if code["commit"] else ""
-    table.add_row("sdgbench", f"{code['version']}{commit}{' (edited)' if code['dirty'] else ''}")
+    commit = f", commit {code.commit[:10]}" if code.commit else ""
+    table.add_row("sdgbench", f"{code.version}{commit}{' (edited)' if code.dirty else ''}")
     table.add_row("packages", ", ".join(f"{k} {v}" for k, v in provenance.packages().items()))
     device = Device("auto")
     table.add_row("device", f"{device.torch} ({device.hardware()})")
-    table.add_row("threads", f"{torch.get_num_threads()} of {os.cpu_count()} cores")
+    table.add_row(
+        "threads", f"{cpu_threads()} per run on a CPU (--threads); {os.cpu_count()} cores"
+    )
     table.add_row("CUDA", _cuda())
     table.add_row("memory", _memory())
     for label, folder in (("runs", runs), ("data", data)):
         table.add_row(label, escape(_folder(folder)))
     console.print(table)
-    store = PartStore(data)
+    store = SplitStore(data)
     for entry in registry.entries("dataset").values():
         if entry.error:
             continue
         cls = entry.load()
-        if issubclass(cls, RealDataset):
-            there = sum(store.get(part.name) is not None for part in cls.parts)
-            state = f"{there} of {len(cls.parts)} parts"
+        if issubclass(cls, DownloadedDataset):
+            there = sum(store.get(split.name) is not None for split in cls.splits)
+            state = f"{there} of {len(cls.splits)} splits"
         else:
-            made = sum(f.stat().st_size for f in (data / entry.name).rglob("*") if f.is_file())
-            state = f"{made / 1e6:.1f} MB made" if made else "embedded, made on first use"
+            size = sum(f.stat().st_size for f in (data / entry.name).rglob("*") if f.is_file())
+            state = f"{size / 1e6:.1f} MB generated" if size else "embedded, generated on first use"
         console.print(f"  {entry.name}: {state}", markup=False, soft_wrap=True)
     kinds: tuple[registry.Kind, ...] = ("method", "dataset")
     for kind in kinds:
@@ -80,9 +82,9 @@ def _memory() -> str:
 
 
 def _folder(folder: Path) -> str:
-    at = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
-    free = shutil.disk_usage(at).free / 1e9
-    rights = "" if os.access(at, os.W_OK) else ", NOT writable"
-    return (
-        f"{folder} ({'exists' if folder.exists() else 'will be made'}, {free:.0f} GB free{rights})"
-    )
+    """Whether a folder exists, the free space of its disk, and whether it can be written."""
+    nearest = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
+    free = shutil.disk_usage(nearest).free / 1e9
+    state = "exists" if folder.exists() else "will be created"
+    access = "" if os.access(nearest, os.W_OK) else ", NOT writable"
+    return f"{folder} ({state}, {free:.0f} GB free{access})"

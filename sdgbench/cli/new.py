@@ -1,68 +1,32 @@
-"""``sdgbench new``: a first file for a contributor, which already runs."""
+"""``sdgbench new``: write the first version of a method's or a dataset's file, which runs."""
 
 import importlib
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from sdgbench import registry
+from sdgbench.cli import templates
 from sdgbench.errors import UserError, explain_os_errors
 
-TEMPLATE = '''"""@NAME@: say here what the method is about."""
 
-from dataclasses import dataclass
-
-import torch
-from torch import Tensor
-
-from sdgbench.method import Method
-from sdgbench.registry import register_method
-from sdgbench.settings import param
-
-
-# Whose idea it is: authors, title, venue and year. `sdgbench info @NAME@` shows it.
-@register_method("@NAME@", paper="")
-class @CLASS@(Method):
-    """Train on images with noise: replace this by a sentence of yours."""
-
-    @dataclass(frozen=True)
-    class Params:
-        """What can be set, as in `--set noise=0.2`: a type, a default and a line each."""
-
-        # A value at which the method becomes ERM lets a test show that nothing else differs.
-        noise: float = param(0.1, "standard deviation of the noise on each pixel; 0: plain ERM")
-
-        def __post_init__(self) -> None:
-            if self.noise < 0:
-                raise ValueError(f"noise must not be below 0, not {self.noise}")
-
-    # Values for single datasets, where they differ from the defaults above:
-    # per_dataset = {"digits": {"noise": 0.2}, "digits/quick": {"noise": 0.3}}
-
-    def train_step(self, x: Tensor, y: Tensor) -> Tensor:
-        """Learn from one batch of the source: images in [0, 1] and their labels."""
-        # Draw random numbers as you like: each step starts freshly seeded.
-        if self.params.noise > 0:
-            x = x + self.params.noise * torch.randn_like(x)
-        # The network and the task are those of the dataset; the loss is a mean cross-entropy
-        # over images or pixels. optimise does the backward pass and the step, on schedule.
-        return self.optimise(self.task.loss(self.network(x), y))
-
-    # More, where a method needs it (sdgbench/method.py says all):
-    # setup()              makes further networks, optimisers and tensors as attributes of self;
-    #                      all of them are saved, but for names with a leading underscore
-    # plan()               returns phases: [Phase("warm", 100), Phase("train", self.train_steps)];
-    #                      each calls its own step, warm_step(x, y) and train_step(x, y)
-    # predict(x)           gives logits, by default self.network(x), and changes nothing
-    # inference_modules()  lists what predict uses
-'''
-
-
-@click.group("new", epilog="Example: sdgbench new method my-idea")
+@click.group("new", epilog="Examples: sdgbench new method my-idea; sdgbench new dataset my-data")
 def command() -> None:
-    """Write the file of a new method."""
+    """Write the file of a new method or dataset."""
+
+
+def _output(folder: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    where = f"{folder}/NAME.py in a checkout of sdgbench, else NAME.py here"
+    return click.option(
+        "--output",
+        "-o",
+        metavar="FILE.py",
+        type=click.Path(path_type=Path),
+        help=f"Write this file. Default: {where}.",
+    )
 
 
 @command.command(
@@ -73,22 +37,10 @@ Examples:
   sdgbench new method my-idea --output ideas/first.py""",
 )
 @click.argument("name")
-@click.option("--output", metavar="FILE.py", type=click.Path(path_type=Path),
-              help="Write this file. Default: methods/NAME.py in a checkout of sdgbench, "
-                   "else NAME.py here.")  # fmt: skip
+@_output("methods")
 def method(name: str, output: Path | None) -> None:
-    """Write a commented file that already runs and keeps the rules; the rest is your idea."""
-    _refuse_bad_name(name)
-    file = output or _usual_folder() / f"{re.sub('[-.]', '_', name)}.py"
-    if file.suffix != ".py":
-        raise UserError(f"{file} does not end in .py. Methods are Python files.")
-    if file.exists():
-        raise UserError(f"{file} exists and is left as it is. Choose another name or --output.")
-    text = TEMPLATE.replace("@NAME@", name).replace("@CLASS@", _class_name(name))
-    with explain_os_errors("write", file), file.open("x", encoding="utf-8") as opened:
-        opened.write(text)
-    shown = shlex.quote(str(file))
-    plugin = "" if _is_found_by_itself(file) else f" --plugin {shown}"
+    """Write a commented file that runs and passes ``sdgbench check``; then add your idea."""
+    file, shown, plugin = _write("methods", name, output, templates.METHOD)
     click.echo(
         f"Wrote {file}, which trains with noise on the images. Make it yours, then:\n"
         f"  sdgbench check {shown}\n"
@@ -97,9 +49,44 @@ def method(name: str, output: Path | None) -> None:
     )
 
 
-def _refuse_bad_name(name: str) -> None:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or name == "recipe":
-        raise UserError(f'"{name}" cannot be a name: take letters, digits, dots, dashes.')
+@command.command(
+    "dataset",
+    epilog="""\b
+Examples:
+  sdgbench new dataset my-data
+  sdgbench new dataset my-data --output data/mine.py
+Folders of images need no file: sdgbench run --dataset folder --set root=DIR ...""",
+)
+@click.argument("name")
+@_output("datasets")
+def dataset(name: str, output: Path | None) -> None:
+    """Write a commented file that runs and passes ``sdgbench check``; then add your data."""
+    file, shown, plugin = _write("datasets", name, output, templates.DATASET)
+    click.echo(
+        f"Wrote {file}, which draws stripes. Make it yours, then:\n"
+        f"  sdgbench check {shown}\n"
+        f"  sdgbench run --method erm --dataset {name} --preset smoke{plugin}\n"
+        f"  sdgbench compare --dataset {name} --preset smoke"
+    )
+
+
+def _write(kind: str, name: str, output: Path | None, text: str) -> tuple[Path, str, str]:
+    """Write a template; returns the file, its name for a shell, and the --plugin it needs."""
+    _refuse_taken_name(name)
+    file = output or _default_folder(kind) / f"{re.sub('[-.]', '_', name)}.py"
+    if file.suffix != ".py":
+        raise UserError(f"{file} does not end in .py. {kind.capitalize()} are Python files.")
+    if file.exists():
+        raise UserError(f"{file} exists and is not overwritten. Choose another name or --output.")
+    text = text.replace("@NAME@", name).replace("@CLASS@", _class_name(name))
+    with explain_os_errors("write", file), file.open("x", encoding="utf-8") as opened:
+        opened.write(text)
+    shown = shlex.quote(str(file))
+    return file, shown, "" if _is_built_in(kind, file) else f" --plugin {shown}"
+
+
+def _refuse_taken_name(name: str) -> None:
+    registry.check_name(name)
     kinds: tuple[registry.Kind, ...] = ("method", "dataset")
     for kind in kinds:
         if taken := registry.entries(kind).get(name):
@@ -111,16 +98,32 @@ def _refuse_bad_name(name: str) -> None:
 
 def _class_name(name: str) -> str:
     words = re.split("[-._]+", name)
-    found = "".join(word[:1].upper() + word[1:] for word in words)
-    reserved = ("False", "Method", "None", "Tensor", "True")
-    return f"Method{found}" if found in reserved or found[0].isdigit() else found
+    class_name = "".join(word[:1].upper() + word[1:] for word in words)
+    reserved = (
+        "Any",
+        "Classification",
+        "Dataset",
+        "Domain",
+        "False",
+        "Literal",
+        "Method",
+        "None",
+        "Recipe",
+        "Split",
+        "Tensor",
+        "True",
+    )
+    if class_name in reserved or class_name[0].isdigit():
+        return f"My{class_name}"
+    return class_name
 
 
-def _usual_folder() -> Path:
+def _default_folder(kind: str) -> Path:
     checkout = Path("methods/erm.py").is_file() and Path("sdgbench/method.py").is_file()
-    return Path("methods") if checkout else Path()
+    return Path(kind) if checkout else Path()
 
 
-def _is_found_by_itself(file: Path) -> bool:
-    folders = importlib.import_module("sdgbench.methods").__path__
+def _is_built_in(kind: str, file: Path) -> bool:
+    """Whether the registry finds the file without ``--plugin``."""
+    folders = importlib.import_module(f"sdgbench.{kind}").__path__
     return file.resolve().parent in [Path(folder).resolve() for folder in folders]

@@ -1,6 +1,7 @@
 """Options that several verbs share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -8,10 +9,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from sdgbench import registry
+from sdgbench.api.arguments import names, numbers, processes
 from sdgbench.errors import UserError
 
 if TYPE_CHECKING:
-    from sdgbench.report.gather import Gathered
+    from sdgbench.leaderboard import Leaderboard
+
+__all__ = ["names", "numbers", "processes"]  # also for the verbs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,24 +26,75 @@ def _add_plugins(ctx: click.Context, _: click.Parameter, files: tuple[str, ...])
 
 
 plugins = click.option(
-    "--plugin", multiple=True, metavar="FILE.py", is_eager=True, expose_value=False,
+    "--plugin",
+    multiple=True,
+    metavar="FILE.py",
+    is_eager=True,
+    expose_value=False,
     callback=_add_plugins,
     help=f"Also load methods and datasets from this file (or set {registry.PLUGIN_VARIABLE}).",
-)  # fmt: skip
+)
 
 runs = click.option(
-    "--runs", metavar="DIR", default="runs", envvar="SDGBENCH_RUNS", show_default=True,
-    type=click.Path(path_type=Path), help="Folder of the runs (or set SDGBENCH_RUNS).",
-)  # fmt: skip
+    "--runs",
+    metavar="DIR",
+    default="runs",
+    envvar="SDGBENCH_RUNS",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Folder of the runs (or set SDGBENCH_RUNS).",
+)
+
+several_runs = click.option(
+    "--runs",
+    metavar="DIR",
+    multiple=True,
+    default=("runs",),
+    envvar="SDGBENCH_RUNS",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Folder of runs; may be given several times (or set SDGBENCH_RUNS).",
+)
+
+_merge_versions = click.option(
+    "--merge-versions",
+    is_flag=True,
+    help="Average over runs of different versions of a method's file; else they are rows of "
+    "their own, such as mada @3f2a.",
+)
+_strict = click.option(
+    "--strict",
+    is_flag=True,
+    help="Only runs of one environment per table: device, threads, commit, versions.",
+)
+
+
+_without = click.option(
+    "--without",
+    default="",
+    metavar="FLAGS",
+    help="Leave out runs with these flags, such as reconstruction or corruption_overlap.",
+)
+
+
+def grouping(function: F) -> F:
+    """Add the options that say which runs may share a row and a table."""
+    return _merge_versions(_strict(_without(function)))
+
 
 data = click.option(
-    "--data", metavar="DIR", default="data", envvar="SDGBENCH_DATA", show_default=True,
-    type=click.Path(path_type=Path), help="Folder of the data (or set SDGBENCH_DATA).",
-)  # fmt: skip
+    "--data",
+    metavar="DIR",
+    default="data",
+    envvar="SDGBENCH_DATA",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Folder of the data (or set SDGBENCH_DATA).",
+)
 
 
 def completer(kind: registry.Kind) -> Callable[..., list[CompletionItem]]:
-    """Complete the last of comma-separated names."""
+    """Make the shell completion for the last of comma-separated names."""
 
     def complete(ctx: click.Context, param: click.Parameter, text: str) -> list[CompletionItem]:
         before, comma, last = text.rpartition(",")
@@ -49,23 +104,51 @@ def completer(kind: registry.Kind) -> Callable[..., list[CompletionItem]]:
     return complete
 
 
-def names(text: str, option: str) -> list[str]:
-    """Split comma-separated names."""
-    found = [name.strip() for name in text.split(",") if name.strip()]
-    if not found:
-        raise UserError(f"{option} is empty. See: sdgbench list")
-    return list(dict.fromkeys(found))
+def registered(kind: registry.Kind, text: str, option: str) -> list[str]:
+    """Methods or datasets: names with commas, patterns such as ``mada*``, or ``all``."""
+    return registry.expand(kind, names(text, option))
 
 
-def gathered(runs: Sequence[Path], dataset: str, preset: str, methods: str) -> "Gathered":
-    """The boards that a command is about; what was left out goes to the error stream."""
-    from sdgbench.report.gather import gather
+def names_or_all(text: str, option: str) -> list[str]:
+    """Split comma-separated names; empty, which means all, where the option was not given."""
+    return names(text, option) if text else []
 
-    asked = ((dataset, "--dataset"), (preset, "--preset"), (methods, "--methods"))
-    found = gather(runs, *(names(text, option) if text else () for text, option in asked))
-    for remark in found.remarks():
+
+@dataclass(frozen=True)
+class Selection:
+    """The leaderboards that a command is about."""
+
+    boards: "list[Leaderboard]"
+    skipped: int  # records that could not be read
+
+    def of(self, methods: Sequence[str]) -> "list[Leaderboard]":
+        """The leaderboards with the rows of these methods only; empty: all."""
+        from sdgbench.leaderboard import selection
+
+        methods = selection.matching_methods(self.boards, methods)
+        return [board.only(methods) for board in selection.with_methods(self.boards, methods)]
+
+
+def select(
+    runs: Sequence[Path],
+    dataset: str,
+    preset: str,
+    choices: Collection[str] = ("last", "val"),
+    classes: bool = True,
+    merge_versions: bool = False,
+    strict: bool = False,
+    without: str = "",
+) -> Selection:
+    """Read runs; what was skipped goes to the error stream."""
+    from sdgbench.leaderboard import selection
+
+    datasets, presets = names_or_all(dataset, "--dataset"), names_or_all(preset, "--preset")
+    loaded = selection.read(runs, choices, classes)
+    for remark in selection.remarks(loaded):
         click.echo(remark, err=True)
-    return found
+    kept = selection.without_flags(loaded.runs, names_or_all(without, "--without"))
+    boards = selection.select(kept, datasets, presets, merge_versions, strict)
+    return Selection(boards, len(loaded.problems))
 
 
 def assignment(text: str, option: str) -> tuple[str, str]:
@@ -74,29 +157,3 @@ def assignment(text: str, option: str) -> tuple[str, str]:
     if not equals or not key.strip() or not value.strip():
         raise UserError(f'"{text}" is not of the form {option} key=value.')
     return key.strip(), value.strip()
-
-
-def numbers(text: str, what: str = "seed", how: str = "--seeds 0, 0,3 or 0-4") -> list[int]:
-    """Read seeds or the like: ``0``, ``0,3``, ``0-4`` or a mixture."""
-    found: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        try:
-            if not first and dash:
-                raise UserError(f"The {what} {part.strip()} is negative. Write {how}.")
-            start, stop = int(first), int(last) if dash else int(first)
-        except ValueError:
-            raise UserError(f'"{part}" is not a {what}. Write {how}.') from None
-        if stop < start or stop - start >= 10_000:
-            raise UserError(f'"{part}" is not a range of {what}s. Write the smaller one first.')
-        found.extend(range(start, stop + 1))
-    return list(dict.fromkeys(found))
-
-
-def processes(text: str) -> int | None:
-    """Read ``--jobs``: a number, or None for ``auto``."""
-    if text == "auto":
-        return None
-    if not text.isdecimal() or not int(text):
-        raise UserError(f'"{text}" is no number of processes. Write --jobs 2 or --jobs auto.')
-    return int(text)

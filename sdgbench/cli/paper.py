@@ -18,13 +18,25 @@ Examples:
   sdgbench paper --preset smoke --output trial
 The same command again runs only what is missing.""",
 )
-@click.option("--preset", default="quick", show_default=True, metavar="NAME",
-              help="Length and scale of the runs.")  # fmt: skip
-@click.option("--output", metavar="DIR", default="paper", show_default=True,
-              type=click.Path(path_type=Path),
-              help="Write page, tables, figures and runs into this folder.")  # fmt: skip
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1),
-              help="Runs at a time.")  # fmt: skip
+@click.option(
+    "--preset",
+    default="quick",
+    show_default=True,
+    metavar="NAME",
+    help="Length and scale of the runs.",
+)
+@click.option(
+    "--output",
+    "-o",
+    metavar="DIR",
+    default="paper",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Write page, tables, figures and runs into this folder.",
+)
+@click.option(
+    "--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="Runs at a time."
+)
 @click.option("--dry-run", is_flag=True, help="Only show the commands.")
 @options.data
 def command(preset: str, output: Path, jobs: int, dry_run: bool, data: Path) -> int:
@@ -33,10 +45,10 @@ def command(preset: str, output: Path, jobs: int, dry_run: bool, data: Path) -> 
     Leaves index.html and a file for each table and figure. A command that fails is named in the
     end and stops no other.
     """
-    from sdgbench import paper
+    from sdgbench.paper import experiments
 
-    runs = list(paper.training(output, data, preset, jobs))
-    items = [(item, list(item.commands(output, data))) for item in paper.ITEMS]
+    runs = list(experiments.training(output, data, preset, jobs))
+    items = [(item, list(item.commands(output, data))) for item in experiments.ITEMS]
     if dry_run:
         for words in [*runs, *(words for _, every in items for words in every)]:
             click.echo(f"sdgbench {' '.join(words)}")
@@ -45,7 +57,7 @@ def command(preset: str, output: Path, jobs: int, dry_run: bool, data: Path) -> 
     for item, every in items:
         failed += [problem for words in every if (problem := _call(words))]
         item.tidy(output)
-    path = paper.write_page(output, preset, runs, failed)
+    path = experiments.write_page(output, preset, runs, failed)
     for problem in failed:
         click.echo(f"Not made: {problem}", err=True)
     click.echo(f"Wrote {path}.")

@@ -8,7 +8,7 @@ import click
 from sdgbench.cli import options
 
 if TYPE_CHECKING:
-    from sdgbench.leaderboard import Board
+    from sdgbench.leaderboard import Leaderboard
 
 EXAMPLES = """\b
 Examples:
@@ -22,37 +22,63 @@ Examples:
 @click.option("--dataset", "--datasets", default="", metavar="NAMES", help="Only these datasets.")
 @click.option("--methods", "--method", default="", metavar="NAMES", help="Only these methods.")
 @click.option("--preset", default="", metavar="NAMES", help="Only these presets.")
-@click.option("--output", metavar="FILE", default="report.html", show_default=True,
-              type=click.Path(path_type=Path), help="Write to this file.")  # fmt: skip
-@click.option("--samples/--no-samples", "with_samples", default=True, show_default=True,
-              help="Show sample images; they need the data.")  # fmt: skip
-@click.option("--runs", metavar="DIR", multiple=True, default=("runs",), envvar="SDGBENCH_RUNS",
-              show_default=True, type=click.Path(path_type=Path),
-              help="Folder of runs; may be given several times (or set SDGBENCH_RUNS).",
-)  # fmt: skip
+@click.option(
+    "--output",
+    "-o",
+    metavar="FILE",
+    default="report.html",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Write to this file.",
+)
+@click.option(
+    "--samples/--no-samples",
+    "with_samples",
+    default=True,
+    show_default=True,
+    help="Show sample images; they need the data.",
+)
+@options.grouping
+@options.several_runs
 @options.data
 @options.plugins
 def command(
-    dataset: str, methods: str, preset: str, output: Path, with_samples: bool,
-    runs: tuple[Path, ...], data: Path,
-) -> None:  # fmt: skip
+    dataset: str,
+    methods: str,
+    preset: str,
+    output: Path,
+    with_samples: bool,
+    merge_versions: bool,
+    strict: bool,
+    without: str,
+    runs: tuple[Path, ...],
+    data: Path,
+) -> None:
     """Write tables, figures and sample images as one HTML file that needs no network.
 
     Each number leads to the settings of the records behind it.
     """
+    from sdgbench.paper.comparison import paper_tables
+    from sdgbench.paper.style import COLOUR_ORDER, SHOWN_FIRST
+    from sdgbench.paper.views import VIEWS
     from sdgbench.report import page
 
-    found = options.gathered(runs, dataset, preset, methods)
+    wanted = options.names_or_all(methods, "--methods")
+    selection = options.select(
+        runs, dataset, preset, merge_versions=merge_versions, strict=strict, without=without
+    )
+    boards = selection.of(wanted)
 
-    def collect(board: "Board") -> dict[str, Any]:
+    def collect(board: "Leaderboard") -> dict[str, Any]:
         if not with_samples:
             return {"missing": "This page was made without sample images (--no-samples)."}
         from sdgbench.report import samples
 
-        shown = samples.collect(board, data)
+        shown = samples.collect(board, data, SHOWN_FIRST)
         if shown.get("missing"):
             click.echo(f"No samples for {board.title}: {shown['missing']}", err=True)
         return shown
 
-    size = page.write(output, page.render(found.boards, collect, len(found.problems)))
+    text = page.render(boards, collect, selection.skipped, paper_tables, VIEWS, COLOUR_ORDER)
+    size = page.write(output, text)
     click.echo(f"Wrote {output} ({size / 1e6:.2f} MB).")

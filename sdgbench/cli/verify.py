@@ -1,4 +1,4 @@
-"""``sdgbench verify``: do the numbers of a record follow from its predictions?"""
+"""``sdgbench verify``: check that the numbers of records follow from their predictions."""
 
 from pathlib import Path
 
@@ -15,41 +15,46 @@ Examples:
   sdgbench verify runs/digits-mini     those below a folder, or one run's folder
 Exit code 1 when a number differs.""",
 )
-@click.argument("places", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER]...")
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER]...")
 @options.runs
 @options.data
 @options.plugins
-def command(places: tuple[Path, ...], runs: Path, data: Path) -> int:
+def command(folders: tuple[Path, ...], runs: Path, data: Path) -> int:
     """Recompute every score of finished runs from their stored predictions and the data.
 
-    Data are compared by the hash of their content, and each number that differs is named.
+    The data is compared by the hash of its content, and each number that differs is listed.
     """
-    from sdgbench import record
-    from sdgbench.errors import UserError
+    from sdgbench.errors import UserError, printable
+    from sdgbench.records.folders import record_files_below
+    from sdgbench.records.reading import read
+    from sdgbench.spec.run_spec import run_label
 
     paths: list[Path] = []
-    for place in places or (runs,):
-        found = sorted(place.rglob("record.json")) if place.is_dir() else []
-        if not found:
-            raise UserError(f"There is no finished run in {place}. Make one: sdgbench run --help")
-        paths += found
+    for folder in folders or (runs,):
+        records = record_files_below(folder) if folder.is_dir() else []
+        if not records:
+            raise UserError(f"There is no finished run in {folder}. Make one: sdgbench run --help")
+        paths += records
 
     from rich.console import Console
     from rich.markup import escape
 
-    from sdgbench.verify import NOT_RECOMPUTED, verify
+    from sdgbench.evaluation.verification import NOT_RECOMPUTED, verify
 
     console = Console(highlight=False)
     counts = {"verified": 0, "differ": 0, "could not be read or checked": 0}
     for path in dict.fromkeys(paths):
         try:
-            one = record.read(path)
-            label = record.label(one["spec"])
+            record = read(path)
+            label = run_label(vars(record.spec), record.flags.params_changed or ())
             with console.status(escape(label)):
-                verdict = verify(one, path.parent, data)
-        except UserError as error:
+                verdict = verify(record, path.parent, data)
+        except Exception as error:  # a damaged file must not hide the others
+            known = isinstance(error, UserError)
+            why = str(error) if known else f"{path} is damaged ({type(error).__name__}: {error})"
             counts["could not be read or checked"] += 1
-            console.print(f"[yellow]not checked[/]  {escape(str(error))}", soft_wrap=True)
+            why = escape(printable(why))
+            console.print(f"[yellow]not checked[/]  {why}", soft_wrap=True)
             continue
         counts["verified" if verdict.ok else "differ"] += 1
         style, word = ("green", "ok") if verdict.ok else ("bold red", "DIFFERS")
@@ -59,7 +64,10 @@ def command(places: tuple[Path, ...], runs: Path, data: Path) -> int:
             soft_wrap=True,
         )
         for difference in verdict.differences:
-            console.print(f"        {escape(difference)}", soft_wrap=True)
-    console.print(", ".join(f"{count} {what}" for what, count in counts.items() if count))
+            console.print(f"        {escape(printable(difference))}", soft_wrap=True)
+        if verdict.unhashed:
+            names = ", ".join(verdict.unhashed)
+            console.print(f"        unverified: no hash of {names}", soft_wrap=True)
+    console.print(", ".join(f"{count} {word}" for word, count in counts.items() if count))
     console.print(f"Not recomputed: {NOT_RECOMPUTED}.", style="dim", soft_wrap=True)
     return 0 if counts["verified"] == len(set(paths)) else 1

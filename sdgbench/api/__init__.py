@@ -1,0 +1,1 @@
+"""What Python callers use; the names are exported by ``sdgbench`` itself."""
