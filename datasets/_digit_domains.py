@@ -4,8 +4,8 @@ The source domain is the handwriting that ships with scikit-learn, shown the way
 unseen domains imitate what separates MNIST from the usual targets: `texture` (MNIST-M), `street`
 (SVHN), `printed` (SYN, the Synthetic Digits) and `scan` (USPS). The real data sets are only
 mimicked: not one of their images is used. Nothing is read but scikit-learn's digits and the
-TrueType fonts inside the matplotlib package, and all chance comes from the generator handed in, so
-the same generator state gives the same images.
+TrueType fonts inside the matplotlib package, and all randomness comes from the generator that is
+passed in, so the same generator state gives the same images.
 """
 
 from functools import cache
@@ -19,7 +19,7 @@ from scipy import ndimage
 from scipy.spatial import cKDTree
 from sklearn.datasets import load_digits
 
-Labelled = tuple[np.ndarray, np.ndarray]  # images and their labels
+from sdgbench.data.domain import Arrays
 
 SIZE = 32
 BIG = 3 * SIZE  # glyphs are drawn at three times the size and reduced, which anti-aliases them
@@ -28,25 +28,45 @@ CANVAS = 2 * BIG  # room around the frame, so that turning and shifting never sh
 # Upright and slanted, thin and bold, with and without serifs. DejaVu Sans Mono is left out because
 # its zero carries a mark inside, and cmmi10 because its digits are old-style (x-height) ones.
 PRINT_FONTS = (
-    "DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSerif", "DejaVuSerif-Bold",
-    "STIXGeneral", "STIXGeneralBol", "STIXGeneralBolIta", "cmr10", "cmb10", "cmss10", "cmtt10",
-)  # fmt: skip
+    "DejaVuSans",
+    "DejaVuSans-Bold",
+    "DejaVuSans-Oblique",
+    "DejaVuSerif",
+    "DejaVuSerif-Bold",
+    "STIXGeneral",
+    "STIXGeneralBol",
+    "STIXGeneralBolIta",
+    "cmr10",
+    "cmb10",
+    "cmss10",
+    "cmtt10",
+)
 STREET_FONTS = (
-    "DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-BoldOblique", "DejaVuSerif-Bold",
-    "STIXGeneralBol", "cmb10", "cmss10",
-)  # fmt: skip
+    "DejaVuSans",
+    "DejaVuSans-Bold",
+    "DejaVuSans-BoldOblique",
+    "DejaVuSerif-Bold",
+    "STIXGeneralBol",
+    "cmb10",
+    "cmss10",
+)
 
 # Dark to light colour families for the textures: earth, leaves, stone, sky and sand, sea, flowers.
-PALETTES = np.array([
-    [(52, 34, 20), (128, 88, 52), (214, 178, 128)], [(18, 36, 12), (70, 108, 36), (176, 190, 96)],
-    [(48, 48, 52), (122, 118, 112), (206, 202, 194)],
-    [(96, 74, 48), (112, 152, 196), (226, 232, 240)],
-    [(10, 34, 58), (32, 104, 128), (168, 214, 208)], [(60, 20, 44), (188, 54, 62), (240, 198, 90)],
-], dtype=np.float32)  # fmt: skip
+PALETTES = np.array(
+    [
+        [(52, 34, 20), (128, 88, 52), (214, 178, 128)],
+        [(18, 36, 12), (70, 108, 36), (176, 190, 96)],
+        [(48, 48, 52), (122, 118, 112), (206, 202, 194)],
+        [(96, 74, 48), (112, 152, 196), (226, 232, 240)],
+        [(10, 34, 58), (32, 104, 128), (168, 214, 208)],
+        [(60, 20, 44), (188, 54, 62), (240, 198, 90)],
+    ],
+    dtype=np.float32,
+)
 LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 
-def handwriting() -> Labelled:
+def handwriting() -> Arrays:
     """All 1,797 images of scikit-learn as (N, 32, 32) grey, white on black, and their labels."""
     bitmaps, labels = load_digits(return_X_y=True)
     # One empty pixel all round before scaling by three keeps strokes at the edge rounded.
@@ -56,7 +76,7 @@ def handwriting() -> Labelled:
     return _bytes(np.pad(solid, ((0, 0), (1, 1), (1, 1))) * 255), labels.astype(np.uint8)
 
 
-def texture(grey: np.ndarray, labels: np.ndarray, rng: Generator) -> Labelled:
+def texture(grey: np.ndarray, labels: np.ndarray, rng: Generator) -> Arrays:
     """Like MNIST-M: |texture - digit| per channel, on random crops of colour textures."""
     bank = np.stack([_texture(kind, rng) for kind in range(len(TEXTURES)) for _ in range(14)])
     crops = np.empty((len(grey), SIZE, SIZE, 3), dtype=np.float32)
@@ -68,28 +88,29 @@ def texture(grey: np.ndarray, labels: np.ndarray, rng: Generator) -> Labelled:
     return _channels_first(blended), labels.astype(np.uint8)
 
 
-def street(count: int, rng: Generator) -> Labelled:
+def street(count: int, rng: Generator) -> Arrays:
     """Like SVHN: close crops of house numbers, with the neighbouring digits cut off."""
     labels = _balanced(count, rng)
     photos = np.stack([_street_photo(int(label), rng) for label in labels])
     return _channels_first(photos), labels
 
 
-def printed(count: int, rng: Generator) -> Labelled:
+def printed(count: int, rng: Generator) -> Arrays:
     """Like SYN: printed digits in random colours, turned, scaled and moved, some with clutter."""
     labels = _balanced(count, rng)
     prints = np.stack([_printed_image(int(label), rng) for label in labels])
     return _channels_first(prints), labels
 
 
-def scan(grey: np.ndarray, labels: np.ndarray, rng: Generator) -> Labelled:
+def scan(grey: np.ndarray, labels: np.ndarray, rng: Generator) -> Arrays:
     """Like USPS: cropped to the bounding box, stretched to the frame, sampled at 16x16."""
     images = _bytes(np.stack([_scanned(digit, rng) for digit in grey]))
     return np.repeat(images[:, None], 3, axis=1), labels.astype(np.uint8)
 
 
 def _bytes(values: np.ndarray) -> np.ndarray:
-    return np.clip(np.rint(values), 0, 255).astype(np.uint8)
+    pixels: np.ndarray = np.clip(np.rint(values), 0, 255).astype(np.uint8)
+    return pixels
 
 
 def _channels_first(images: np.ndarray) -> np.ndarray:
@@ -111,6 +132,13 @@ def _clouds(rng: Generator, size: int, cells: tuple[int, ...], fade: float) -> n
         grid = rng.uniform(-1, 1, (cell, cell))
         total += fade**octave * _resize(grid, size, size, Image.Resampling.BICUBIC)
     return total / sum(fade**octave for octave in range(len(cells)))
+
+
+def _luma(colours: np.ndarray) -> np.ndarray:
+    """The brightness of colours; not a matrix product, whose roundings depend on the CPU."""
+    red, green, blue = (colours[..., channel] * LUMA[channel] for channel in range(3))
+    brightness: np.ndarray = red + green + blue
+    return brightness
 
 
 def _colour(rng: Generator, luma: float, saturation: float) -> np.ndarray:
@@ -144,7 +172,8 @@ def _striped(rng: Generator) -> np.ndarray:
     angle, waves = rng.uniform(0, np.pi), rng.uniform(10, 34)
     phase = 2 * np.pi * waves * (x * np.cos(angle) + y * np.sin(angle))
     bent = np.sin(phase + rng.uniform(1, 5) * _clouds(rng, CANVAS, (4, 9, 19), 0.6))
-    return 0.6 * np.tanh(rng.uniform(0.7, 2.5) * bent) + 0.5 * _cloudy(rng)
+    values: np.ndarray = 0.6 * np.tanh(rng.uniform(0.7, 2.5) * bent) + 0.5 * _cloudy(rng)
+    return values
 
 
 def _stony(rng: Generator) -> np.ndarray:
@@ -155,7 +184,8 @@ def _stony(rng: Generator) -> np.ndarray:
     distance, nearest = cKDTree(rng.uniform(0, CANVAS, (cells, 2))).query(pixels, k=2)
     joint = np.clip((distance[:, 1] - distance[:, 0]) / 4, 0, 1)
     shade = rng.uniform(-0.3, 0.8, cells)[nearest[:, 0]]
-    return (joint * (shade + 0.8) - 0.8).reshape(CANVAS, CANVAS) + 0.4 * _cloudy(rng)
+    values: np.ndarray = (joint * (shade + 0.8) - 0.8).reshape(CANVAS, CANVAS) + 0.4 * _cloudy(rng)
+    return values
 
 
 def _leafy(rng: Generator) -> np.ndarray:
@@ -168,14 +198,16 @@ def _leafy(rng: Generator) -> np.ndarray:
         across = np.array([-along[1], along[0]]) * 0.22
         leaf = [middle + along, middle + across, middle - along, middle - across]
         pen.polygon([(float(p[0]), float(p[1])) for p in leaf], fill=depth + rng.normal(0, 0.3))
-    return ndimage.gaussian_filter(np.asarray(image), 0.8) + 0.2 * _cloudy(rng)
+    values: np.ndarray = ndimage.gaussian_filter(np.asarray(image), 0.8) + 0.2 * _cloudy(rng)
+    return values
 
 
 def _graded(rng: Generator) -> np.ndarray:
     """Open sky or a wall in slanting light: a slow gradient with little detail."""
     y, x = np.mgrid[-1 : 1 : CANVAS * 1j, -1 : 1 : CANVAS * 1j]
     angle = rng.uniform(0, 2 * np.pi)
-    return 0.8 * (x * np.cos(angle) + y * np.sin(angle)) + 0.35 * _cloudy(rng)
+    values: np.ndarray = 0.8 * (x * np.cos(angle) + y * np.sin(angle)) + 0.35 * _cloudy(rng)
+    return values
 
 
 TEXTURES = (_cloudy, _striped, _stony, _leafy, _graded)
@@ -186,7 +218,8 @@ def _texture(kind: int, rng: Generator) -> np.ndarray:
     order = rng.permutation(3) if rng.random() < 0.5 else np.arange(3)
     palette = PALETTES[rng.integers(len(PALETTES)), order] + rng.normal(0, 18, (3, 3))
     tint = np.stack([_clouds(rng, CANVAS, (4, 12, 60), 0.8) for _ in range(3)], axis=-1)
-    return _paint(TEXTURES[kind](rng), palette) + 45 * tint
+    texture: np.ndarray = _paint(TEXTURES[kind](rng), palette) + 45 * tint
+    return texture
 
 
 @cache
@@ -197,16 +230,17 @@ def _glyph(font: str, digit: int) -> Image.Image:
     """
     path = Path(matplotlib.get_data_path(), "fonts", "ttf", f"{font}.ttf")
     mask = Image.new("L", (CANVAS, CANVAS))
-    ImageDraw.Draw(mask).text((40, 20), str(digit), fill=255, font=ImageFont.truetype(path, 128))
+    font_file = ImageFont.truetype(str(path), 128)
+    ImageDraw.Draw(mask).text((40, 20), str(digit), fill=255, font=font_file)
     if (ink := mask.getbbox()) is None:
         raise ValueError(f"{path} has no glyph for {digit}")
     return mask.crop(ink)
 
 
 def _number(
-    label: int, font: str, height: int, stretch: float, beside: float, rng: Generator
+    label: int, font: str, height: int, stretch: float, neighbours: float, rng: Generator
 ) -> Image.Image:
-    """A mask with `label` in the middle and, each with chance `beside`, a digit left and right."""
+    """A mask with `label` in the middle and, by chance `neighbours` each, a digit on its sides."""
     mask = Image.new("L", (CANVAS, CANVAS))
 
     def put(digit: int, side: int, start: float) -> float:
@@ -220,7 +254,7 @@ def _number(
     cell = max(put(label, 0, CANVAS / 2), 0.55 * height * stretch)
     gap = rng.uniform(0.06, 0.2) * height
     for side in (-1, 1):
-        if rng.random() < beside:
+        if rng.random() < neighbours:
             put(int(rng.integers(10)), side, CANVAS / 2 + side * (cell / 2 + gap))
     return mask
 
@@ -239,7 +273,8 @@ def _view(
 def _cover(under: np.ndarray, mask: Image.Image, colour: np.ndarray, blur: float) -> np.ndarray:
     """`colour` laid over a SIZE x SIZE image where the (large) mask is set."""
     share = np.asarray(mask.reduce(BIG // SIZE), dtype=np.float32) / 255
-    return under + ndimage.gaussian_filter(share, blur)[..., None] * (colour - under)
+    covered: np.ndarray = under + ndimage.gaussian_filter(share, blur)[..., None] * (colour - under)
+    return covered
 
 
 def _street_photo(label: int, rng: Generator) -> np.ndarray:
@@ -259,10 +294,11 @@ def _street_photo(label: int, rng: Generator) -> np.ndarray:
     image = _cover(image, mask, ink + 10 * grain, 0.0)
     # Uneven light, a lens out of focus, and the coarser colour and the noise of a compressed photo.
     image *= 1 + rng.uniform(0.05, 0.35) * _clouds(rng, SIZE, (2, 4), 0.5)[..., None]
-    luma = (image @ LUMA)[..., None]
+    luma = _luma(image)[..., None]
     chroma = ndimage.uniform_filter(image - luma, (4, 4, 0))
     luma = ndimage.gaussian_filter(luma, (*[rng.uniform(0.2, 1.4)] * 2, 0))
-    return luma + chroma + rng.normal(0, rng.uniform(1, 6), luma.shape)
+    photo: np.ndarray = luma + chroma + rng.normal(0, rng.uniform(1, 6), luma.shape)
+    return photo
 
 
 def _printed_image(label: int, rng: Generator) -> np.ndarray:
@@ -294,7 +330,7 @@ def _scanned(digit: np.ndarray, rng: Generator) -> np.ndarray:
     stroke = np.clip((ramp - rng.uniform(0.2, 0.42)) / 0.4, 0, 1)
     rows, columns = (np.flatnonzero(stroke.max(axis=axis) > 0.2) for axis in (1, 0))
     tight = stroke[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    # Only so much wider than the height asks for: a one blown up to a square is no one any more.
+    # The width is limited: a digit 1 that is stretched to a square is not recognisable.
     width = int(min(16, round(1.2 * tight.shape[1] * 16 / tight.shape[0])))
     coarse = np.zeros((16, 16), dtype=np.float32)
     left = (16 - width) // 2

@@ -11,25 +11,35 @@ from typing import IO, Any
 import numpy as np
 
 from sdgbench import storage
-from sdgbench.corruptions import corrupt, load_frost
+from sdgbench.corruptions.frost import load_frost
+from sdgbench.corruptions.generator import corrupt
+from sdgbench.corruptions.names import ALL_19, SEVERITIES
 from sdgbench.data import readers
-from sdgbench.data.corrupted import CLEAN, SEVERITIES, CorruptedTargets
-from sdgbench.data.dataset import RealDataset
+from sdgbench.data.corruption_protocol import CLEAN, CorruptedTargets
+from sdgbench.data.domain import Arrays, Domain, Split
 from sdgbench.data.download import download
-from sdgbench.data.parts import Arrays, Candidate, File, Part, PartStore, check_space, matching
-from sdgbench.dataset import Domain, Recipe, Split
+from sdgbench.data.downloaded_dataset import DownloadedDataset
+from sdgbench.data.splits import (
+    Candidate,
+    DataSplit,
+    File,
+    SplitStore,
+    check_space,
+    paths_named,
+)
+from sdgbench.dataset import param
 from sdgbench.datasets import _recipes as recipes
 from sdgbench.errors import UserError
-from sdgbench.metrics import ALL_19
-from sdgbench.progress import Reporter
+from sdgbench.recipe import Recipe
 from sdgbench.registry import register_dataset
-from sdgbench.seeds import permutation
-from sdgbench.settings import param
+from sdgbench.reporter import Reporter
+from sdgbench.spec.seeds import permutation
 from sdgbench.task import Classification
 
 CIFAR = File(
     "cifar-10-python.tar.gz",
     ("https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",),
+    size=170_498_071,
     md5="c58f30108f718f92721af3b95e74349a",
 )
 CIFAR_C = File(
@@ -50,42 +60,57 @@ FROST = tuple(
     )
 )
 CLASSES = (
-    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
-)  # fmt: skip
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
 BATCHES = {  # file: its md5, and the hash of its content where it is known
-    "data_batch_1": ("c99cafc152244af753f735de768cd75f",
-                     "6361d09348ff9501f65987ea2f30a43190f5e93a6f068fb910aac8511c555d42"),
-    "data_batch_2": ("d4bba439e000b95fd0a9bffe97cbabec",
-                     "207973b635d4d11832549f017e5dc1002f5fdeb3ab13f7e93377f0247c706940"),
+    "data_batch_1": (
+        "c99cafc152244af753f735de768cd75f",
+        "6361d09348ff9501f65987ea2f30a43190f5e93a6f068fb910aac8511c555d42",
+    ),
+    "data_batch_2": (
+        "d4bba439e000b95fd0a9bffe97cbabec",
+        "207973b635d4d11832549f017e5dc1002f5fdeb3ab13f7e93377f0247c706940",
+    ),
     "data_batch_3": ("54ebc095f3ab1f0389bbae665268c751", ""),
     "data_batch_4": ("634d18415352ddfa80567beed471001a", ""),
     "data_batch_5": ("482c414d41f54cd18b22e5b47cb7c3cb", ""),
-    "test_batch": ("40351d587109b95175f43aff81a1287e",
-                   "ad453768ce37e3dfbb0ecf67f2d0e11994b143443d09204ca9550ff5286f621f"),
-}  # fmt: skip
-TRAIN_PARTS = tuple(f"cifar10-{name}" for name in BATCHES if name != "test_batch")
-TEST_PART = "cifar10-test_batch"
+    "test_batch": (
+        "40351d587109b95175f43aff81a1287e",
+        "ad453768ce37e3dfbb0ecf67f2d0e11994b143443d09204ca9550ff5286f621f",
+    ),
+}
+TRAIN_SPLITS = tuple(f"cifar10-{name}" for name in BATCHES if name != "test_batch")
+TEST_SPLIT = "cifar10-test_batch"
 
 
-def _batch(name: str) -> Part:
+def _batch(name: str) -> DataSplit:
     md5, content = BATCHES[name]
 
-    def find(folder: Path) -> Iterator[Candidate]:
-        for path in matching(folder, (name,)):
+    def candidates(folder: Path) -> Iterator[Candidate]:
+        for path in paths_named(folder, (name,)):
             yield Candidate((path,), partial(readers.read_cifar_batch, path))
 
     known = (content,) if content else ()
-    return Part(f"cifar10-{name}", 10_000, find, (File(name, md5=md5),), known, CIFAR)
+    return DataSplit(f"cifar10-{name}", 10_000, candidates, (File(name, md5=md5),), known, CIFAR)
 
 
-def _corruption(name: str) -> Part:
-    def find(folder: Path) -> Iterator[Candidate]:
-        for path in matching(folder, (f"{name}.npy",)):
+def _corruption(name: str) -> DataSplit:
+    def candidates(folder: Path) -> Iterator[Candidate]:
+        for path in paths_named(folder, (f"{name}.npy",)):
             labels = path.with_name("labels.npy")
             if labels.exists():
                 yield Candidate((path, labels), partial(_read_corruption, path, labels))
 
-    return Part(f"cifar10c-{name}", 50_000, find, (), (), CIFAR_C)
+    return DataSplit(f"cifar10c-{name}", 50_000, candidates, (), (), CIFAR_C)
 
 
 def _read_corruption(path: Path, labels: Path) -> Arrays:
@@ -96,7 +121,7 @@ def _read_corruption(path: Path, labels: Path) -> Arrays:
 
 
 @register_dataset("cifar10c", paper="Hendrycks and Dietterich, ICLR 2019; Qiao et al., CVPR 2020")
-class Cifar10C(CorruptedTargets, RealDataset):
+class Cifar10C(CorruptedTargets, DownloadedDataset):
     """CIFAR-10 against its test set under 19 corruptions at 5 severities, and clean.
 
     Of the 50,000 training images 1,000 are held out for source validation (option holdout); the
@@ -105,7 +130,7 @@ class Cifar10C(CorruptedTargets, RealDataset):
 
     task = Classification(classes=10, names=CLASSES)
     twin = "shapes10c"
-    parts = (*(_batch(name) for name in BATCHES), *(_corruption(name) for name in ALL_19))
+    splits = (*(_batch(name) for name in BATCHES), *(_corruption(name) for name in ALL_19))
 
     @dataclass(frozen=True)
     class Options:
@@ -124,15 +149,26 @@ class Cifar10C(CorruptedTargets, RealDataset):
         return {
             "paper": paper,
             "quick": replace(
-                paper, network="wrn-16-1", epochs=0, steps=600, batch=64, test_images=200,
+                paper,
+                network="wrn-16-1",
+                epochs=0,
+                steps=600,
+                batch=64,
+                test_images=200,
                 validations=4,
                 reduced="WRN-16-1, 600 steps of 64 instead of 200 epochs, 200 images per domain",
             ),
             "smoke": replace(
-                paper, network="wrn-10-1", epochs=0, steps=10, batch=32, test_images=16,
-                validations=2, reduced="WRN-10-1, 10 steps, 16 test images per domain",
+                paper,
+                network="wrn-10-1",
+                epochs=0,
+                steps=10,
+                batch=32,
+                test_images=16,
+                validations=2,
+                reduced="WRN-10-1, 10 steps, 16 test images per domain",
             ),
-        }  # fmt: skip
+        }
 
     @classmethod
     def source_name(cls, options: Any) -> str:
@@ -140,21 +176,27 @@ class Cifar10C(CorruptedTargets, RealDataset):
         return "cifar-10"
 
     @classmethod
-    def source_parts(cls, options: Any) -> list[str]:
+    def source_splits(cls, options: Any) -> list[str]:
         """At least the first batch; tables say when batches are missing."""
-        return [TRAIN_PARTS[0], TEST_PART]
+        return [TRAIN_SPLITS[0], TEST_SPLIT]
 
     @classmethod
-    def target_parts(cls, options: Any) -> dict[str, str]:
-        """The array that each target comes from."""
-        found = {name: f"cifar10c-{name.split('/')[0]}" for name in cls.target_tags(options)}
-        return {name: part for name, part in found.items() if name != CLEAN}
+    def wanted_splits(cls, options: Any) -> list[str]:
+        """All of them."""
+        return [split.name for split in cls.splits]
+
+    @classmethod
+    def target_splits(cls, options: Any) -> dict[str, str]:
+        """The array that each target is read from."""
+        names = [name for name in cls.target_tags(options) if name != CLEAN]
+        return {name: f"cifar10c-{name.split('/')[0]}" for name in names}
 
     def source(self, split: Split) -> Domain:
-        """A fixed random division of all training batches that are there."""
-        loaded = [self.part(name) for name in TRAIN_PARTS if self.store.get(name)]
-        images = np.concatenate([part[0] for part in loaded])
-        labels = np.concatenate([part[1] for part in loaded])
+        """A fixed random division of all training batches that are stored."""
+        stored = [name for name in TRAIN_SPLITS if self.store.get(name)]
+        loaded = [self.load_split(name) for name in stored or TRAIN_SPLITS[:1]]
+        images = np.concatenate([arrays[0] for arrays in loaded])
+        labels = np.concatenate([arrays[1] for arrays in loaded])
         order = permutation(0, len(images), "cifar10 holdout")
         held_out, rest = np.split(order, [self.options.holdout])
         chosen = np.sort(rest if split == "train" else held_out)
@@ -163,37 +205,42 @@ class Cifar10C(CorruptedTargets, RealDataset):
     def target(self, name: str) -> Domain:
         """One block of 10,000 images of an array, or the clean test set."""
         if name == CLEAN:
-            return _domain(name, *self.part(TEST_PART))
+            return _domain(name, *self.load_split(TEST_SPLIT))
         corruption, severity = name.split("/")
-        images, labels = self.part(f"cifar10c-{corruption}")
+        images, labels = self.load_split(f"cifar10c-{corruption}")
         size = len(images) // len(SEVERITIES)
         block = slice((int(severity) - 1) * size, int(severity) * size)
         return _domain(name, images[block], labels[block])
 
     def data_flags(self) -> dict[str, Any]:
-        """Also, how many training batches there were."""
-        there = [name for name in TRAIN_PARTS if self.store.get(name)]
-        short = f"{len(there)} of {len(TRAIN_PARTS)} training batches"
-        more = {} if len(there) == len(TRAIN_PARTS) else {"incomplete_source": short}
+        """Also the number of training batches, if some are missing."""
+        stored = [name for name in TRAIN_SPLITS if self.store.get(name)]
+        short = f"{len(stored)} of {len(TRAIN_SPLITS)} training batches"
+        more = {} if len(stored) == len(TRAIN_SPLITS) else {"incomplete_source": short}
         return {**super().data_flags(), **more}
 
     @classmethod
     def import_extras(cls, folder: Path, root: Path) -> list[str]:
-        """Take the released frost overlays, which the generator prefers."""
+        """Import the released frost overlays, which the generator prefers."""
         by_name = {file.name: file for file in FROST}
-        found = {path.name: path for path in matching(folder, by_name)
-                 if by_name[path.name].matches(path)}  # fmt: skip
-        for name, path in found.items():
+        overlays = {
+            path.name: path
+            for path in paths_named(folder, by_name)
+            if by_name[path.name].matches(path)
+        }
+        for name, path in overlays.items():
             storage.write_atomic(root / "frost" / name, partial(_copy, path))
-        return [f"frost overlays: {len(found)} of {len(FROST)} released files"] if found else []
+        return (
+            [f"frost overlays: {len(overlays)} of {len(FROST)} released files"] if overlays else []
+        )
 
     @classmethod
     def generate(cls, root: Path, reporter: Reporter) -> None:
-        """Make the arrays from the CIFAR-10 test set, one process per core."""
-        store = PartStore(root)
-        if store.get(TEST_PART) is None:
+        """Generate the corrupted arrays from the CIFAR-10 test set, one process per core."""
+        store = SplitStore(root)
+        if store.get(TEST_SPLIT) is None:
             raise UserError(
-                "Corruptions are made from the CIFAR-10 test set, which is not there. Bring it: "
+                "Corruptions are generated from the CIFAR-10 test set, which is missing. Get it: "
                 "sdgbench data import cifar10c DIR, or sdgbench data prepare cifar10c"
             )
         todo = [name for name in ALL_19 if store.get(f"cifar10c-{name}") is None]
@@ -202,7 +249,9 @@ class Cifar10C(CorruptedTargets, RealDataset):
             for file in FROST:
                 download(file, root / "frost", reporter)
         except UserError:
-            reporter.note("the released frost overlays could not be fetched: procedural ones serve")
+            reporter.note(
+                "frost overlays could not be downloaded: procedural ones are used instead"
+            )
         reporter.begin("generate", len(ALL_19), len(ALL_19) - len(todo))
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as workers:
             jobs = [workers.submit(_generate, root, name) for name in todo]
@@ -217,17 +266,20 @@ def _copy(path: Path, file: IO[bytes]) -> None:
 
 
 def _generate(root: Path, name: str) -> None:
-    store = PartStore(root)
-    kept = store.get(TEST_PART)
-    assert kept is not None
-    images, labels = kept.load()
+    store = SplitStore(root)
+    test = store.get(TEST_SPLIT)
+    assert test is not None
+    images, labels = test.load()
     overlays = load_frost(root / "frost")
     blocks = [corrupt(np.asarray(images), name, s, frost=overlays) for s in SEVERITIES]
     more = {"frost": overlays.source} if name == "frost" else {}
     store.save(
-        f"cifar10c-{name}", (np.concatenate(blocks), np.tile(labels, len(SEVERITIES))),
-        "regenerated", "generator, seed 0", **more,
-    )  # fmt: skip
+        f"cifar10c-{name}",
+        (np.concatenate(blocks), np.tile(labels, len(SEVERITIES))),
+        "regenerated",
+        "generator, seed 0",
+        **more,
+    )
 
 
 def _domain(name: str, images: np.ndarray, labels: np.ndarray) -> Domain:

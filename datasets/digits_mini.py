@@ -1,4 +1,4 @@
-"""The Digits benchmark in small: real handwriting, and four unseen domains made from scratch."""
+"""The Digits benchmark in small: real handwriting, and four unseen domains that are rendered."""
 
 import zlib
 from collections.abc import Callable
@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from sdgbench.dataset import Domain, Recipe, Split
+from sdgbench.data.domain import Arrays, Domain, Split
+from sdgbench.data.generated_dataset import GeneratedDataset
 from sdgbench.datasets import _recipes as recipes
-from sdgbench.embedded import EmbeddedDataset, Images
+from sdgbench.recipe import Recipe
 from sdgbench.registry import register_dataset
-from sdgbench.seeds import permutation
+from sdgbench.spec.seeds import permutation
 from sdgbench.task import Classification
 
 HELD_OUT = 500  # of 1,797 handwritten digits, never trained on
@@ -20,7 +21,7 @@ FEW_SHOT = 500  # images of a domain's training split
 
 
 @register_dataset("digits-mini", paper="handwriting: Alpaydin and Kaynak, UCI, 1998 (scikit-learn)")
-class DigitsMini(EmbeddedDataset):
+class DigitsMini(GeneratedDataset):
     """Handwritten digits against textured, printed, street-number and scanned ones.
 
     The source is the handwriting that ships with scikit-learn, enlarged to 32x32. The four unseen
@@ -38,14 +39,22 @@ class DigitsMini(EmbeddedDataset):
         return {
             "paper": paper,
             "quick": replace(
-                paper, network="convnet-16", lr=5e-4, steps=600,
+                paper,
+                network="convnet-16",
+                lr=5e-4,
+                steps=600,
                 reduced="ConvNet of a quarter of the width, 600 steps at 5e-4, not 10,000 at 1e-4",
             ),
             "smoke": replace(
-                paper, network="convnet-8", lr=1e-3, steps=20, test_images=64, validations=2,
+                paper,
+                network="convnet-8",
+                lr=1e-3,
+                steps=20,
+                test_images=64,
+                validations=2,
                 reduced="ConvNet of an eighth of the width, 20 steps, 64 test images per domain",
             ),
-        }  # fmt: skip
+        }
 
     @classmethod
     def source_name(cls, options: Any) -> str:
@@ -73,10 +82,10 @@ class DigitsMini(EmbeddedDataset):
         that the domain is tested with.
         """
         key = f"{name}-train"
-        return self.cached(name, lambda: _render(name, key, FEW_SHOT, _some_trained_on), key=key)
+        return self.cached(name, lambda: _render(name, key, FEW_SHOT, _first_of_training), key=key)
 
 
-def _render(name: str, key: str, count: int, digits: Callable[[], Images]) -> Images:
+def _render(name: str, key: str, count: int, digits: Callable[[], Arrays]) -> Arrays:
     from sdgbench.datasets import _digit_domains as domains  # needs scikit-learn, seconds to load
 
     rng = np.random.default_rng(zlib.crc32(key.encode()))
@@ -87,7 +96,7 @@ def _render(name: str, key: str, count: int, digits: Callable[[], Images]) -> Im
     return (domains.texture if name == "texture" else domains.scan)(*digits(), rng)
 
 
-def _handwriting(split: Split) -> Images:
+def _handwriting(split: Split) -> Arrays:
     from sdgbench.datasets._digit_domains import handwriting
 
     grey, labels = handwriting()
@@ -96,16 +105,16 @@ def _handwriting(split: Split) -> Images:
     return grey[chosen], labels[chosen]
 
 
-def _as_rgb(images: Images) -> Images:
+def _as_rgb(images: Arrays) -> Arrays:
     return np.repeat(images[0][:, None], 3, axis=1), images[1]
 
 
-def _held_out_twice() -> Images:
+def _held_out_twice() -> Arrays:
     """Each held-out digit appears with two backgrounds or distortions."""
     images, labels = _handwriting("val")
     return np.concatenate([images] * 2), np.concatenate([labels] * 2)
 
 
-def _some_trained_on() -> Images:
+def _first_of_training() -> Arrays:
     images, labels = _handwriting("train")
     return images[:FEW_SHOT], labels[:FEW_SHOT]

@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from sdgbench.corruptions import corrupt
-from sdgbench.data.corrupted import CLEAN, SEVERITIES, CorruptedTargets
-from sdgbench.dataset import Domain, Recipe, Split
+from sdgbench.corruptions.generator import corrupt
+from sdgbench.corruptions.names import SEVERITIES
+from sdgbench.data.corruption_protocol import CLEAN, CorruptedTargets
+from sdgbench.data.domain import Arrays, Domain, Split
+from sdgbench.data.generated_dataset import GeneratedDataset
 from sdgbench.datasets import _recipes as recipes
 from sdgbench.datasets import _shapes as shapes
-from sdgbench.embedded import EmbeddedDataset, Images
+from sdgbench.recipe import Recipe
 from sdgbench.registry import register_dataset
 from sdgbench.task import Classification
 
@@ -19,7 +21,7 @@ SEEDS = {"train": 1, "val": 2, "test": 3}
 
 
 @register_dataset("shapes10c", paper="after Hendrycks and Dietterich, ICLR 2019")
-class Shapes10C(CorruptedTargets, EmbeddedDataset):
+class Shapes10C(CorruptedTargets, GeneratedDataset):
     """Rendered objects of ten classes against 19 corruptions at 5 severities, and clean.
 
     The protocol is that of CIFAR-10-C, with the project's own corruption generator and procedural
@@ -36,16 +38,27 @@ class Shapes10C(CorruptedTargets, EmbeddedDataset):
         return {
             "paper": paper,
             "quick": replace(
-                paper, network="wrn-16-1", epochs=0, steps=400, batch=64, test_images=200,
+                paper,
+                network="wrn-16-1",
+                epochs=0,
+                steps=400,
+                batch=64,
+                test_images=200,
                 validations=4,
                 reduced="WRN-16-1, 400 steps of 64 instead of 200 epochs of 128, 200 test images "
                 "per domain",
             ),
             "smoke": replace(
-                paper, network="wrn-10-1", epochs=0, steps=10, batch=32, test_images=16,
-                validations=2, reduced="WRN-10-1, 10 steps, 16 test images per domain",
+                paper,
+                network="wrn-10-1",
+                epochs=0,
+                steps=10,
+                batch=32,
+                test_images=16,
+                validations=2,
+                reduced="WRN-10-1, 10 steps, 16 test images per domain",
             ),
-        }  # fmt: skip
+        }
 
     @classmethod
     def source_name(cls, options: Any) -> str:
@@ -69,7 +82,7 @@ class Shapes10C(CorruptedTargets, EmbeddedDataset):
         rng = np.random.default_rng(SEEDS[split])
         return self.cached(name, lambda: shapes.render(SIZES[split], rng), key=split)
 
-    def _corrupt(self, corruption: str) -> Images:
+    def _corrupt(self, corruption: str) -> Arrays:
         clean = self._clean(CLEAN, "test")
         images = np.ascontiguousarray(clean.images.transpose(0, 2, 3, 1))
         blocks = [corrupt(images, corruption, severity) for severity in SEVERITIES]

@@ -8,20 +8,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sdgbench.dataset import Domain, Recipe, Split
+from sdgbench.data.domain import Arrays, Domain, Split
+from sdgbench.data.generated_dataset import GeneratedDataset
+from sdgbench.dataset import param
 from sdgbench.datasets import _recipes as recipes
 from sdgbench.datasets import _scenes as scenes
-from sdgbench.embedded import EmbeddedDataset, Images
-from sdgbench.progress import Reporter
+from sdgbench.recipe import Recipe
 from sdgbench.registry import register_dataset
-from sdgbench.settings import param
+from sdgbench.reporter import Reporter
 from sdgbench.task import Segmentation
 
 TRAIN, VAL, TEST = 320, 64, 64  # scenes per set
 
 
 @register_dataset("streets-mini")
-class StreetsMini(EmbeddedDataset):
+class StreetsMini(GeneratedDataset):
     """Rendered highway scenes against city and town streets in five conditions, 14 classes.
 
     Scenes, classes and protocol follow the SYNTHIA experiment of the M-ADA paper: train on the
@@ -29,6 +30,7 @@ class StreetsMini(EmbeddedDataset):
     """
 
     task = Segmentation(classes=14, names=scenes.CLASSES, void=0)
+    colours = scenes.PALETTE
     family = "synthia"
 
     @dataclass(frozen=True)
@@ -44,16 +46,28 @@ class StreetsMini(EmbeddedDataset):
         return {
             "paper": paper,
             "quick": replace(
-                paper, network="fcn32-resnet18", image_size=(96, 160), epochs=8, lr=5e-4,
-                validations=4, eval_batch=32,
+                paper,
+                network="fcn32-resnet18",
+                image_size=(96, 160),
+                epochs=8,
+                lr=5e-4,
+                validations=4,
+                eval_batch=32,
                 reduced="FCN on ResNet-18, 96x160 scenes, 8 epochs at lr 5e-4 instead of 50",
             ),
             "smoke": replace(
-                paper, network="fcn32-tu-test_resnet", image_size=(64, 96), epochs=0, steps=4,
-                lr=5e-4, batch=4, validations=1, test_images=4,
+                paper,
+                network="fcn32-tu-test_resnet",
+                image_size=(64, 96),
+                epochs=0,
+                steps=4,
+                lr=5e-4,
+                batch=4,
+                validations=1,
+                test_images=4,
                 reduced="FCN on a tiny ResNet, 64x96 scenes, 4 steps, 4 test scenes per domain",
             ),
-        }  # fmt: skip
+        }
 
     @classmethod
     def source_name(cls, options: Any) -> str:
@@ -92,7 +106,7 @@ class StreetsMini(EmbeddedDataset):
         key = f"{name}-{split}-{size[0]}x{size[1]}"
         return self.cached(name, lambda: self._render(name, range(first, first + count)), key)
 
-    def _render(self, name: str, indices: range) -> Images:
+    def _render(self, name: str, indices: range) -> Arrays:
         location, condition = name.split("/")
         draw = partial(scenes.render, location, condition, size=self.recipe_used.image_size)
         if self._workers:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sdgbench.method import param
 from sdgbench.methods._pairs import TwoBatches
 from sdgbench.registry import register_method
-from sdgbench.settings import param
 
 
 @register_method(
@@ -24,7 +24,7 @@ class CCSA(TwoBatches):
 
     @dataclass(frozen=True)
     class Params:
-        """Those of the authors' code, which differ from the paper's by factors of 1/2 only."""
+        """Values of the authors' code, which differ from the paper's by factors of 1/2 only."""
 
         weight: float = param(0.25, "share of the alignment loss, 0 to 1; 0: this is ERM")
         margin: float = param(1.0, "distance up to which different classes are pushed apart")
@@ -36,9 +36,9 @@ class CCSA(TwoBatches):
                 raise ValueError("ccsa needs weight from 0 to 1, margin and negatives of 0 or more")
 
     def alignment(self, a: Tensor, y_a: Tensor, b: Tensor, y_b: Tensor) -> Tensor:
-        """The contrastive loss of all pairs (a_i, b_j) that are kept; 0 without any."""
+        """The mean contrastive loss of the pairs (a_i, b_j) that are kept; 0 if there are none."""
         same = y_a[:, None] == y_b
-        # Without the floor the root of a pair of equal features would have no gradient.
+        # Without the minimum the root would have no gradient where two features are equal.
         d = (a[:, None] - b).square().sum(2).clamp(min=1e-8).sqrt()
         loss = torch.where(same, d.square(), (self.params.margin - d).clamp(min=0).square())
         kept = same | self.draw_negatives(same)
@@ -46,7 +46,8 @@ class CCSA(TwoBatches):
 
     def draw_negatives(self, same: Tensor) -> Tensor:
         """Mark random pairs of different classes, ``negatives`` for each pair of one class."""
-        # Ranks, not chosen indices: how many they are never has to leave the device.
-        lots = torch.rand(same.shape, device=same.device).masked_fill(same, 2.0)
-        rank = lots.flatten().argsort().argsort().view_as(same)
-        return ~same & (rank < self.params.negatives * same.sum())
+        # By rank instead of by chosen indices, whose number would have to leave the device.
+        drawn = torch.rand(same.shape, device=same.device).masked_fill(same, 2.0)
+        rank = drawn.flatten().argsort().argsort().view_as(same)
+        negatives: int = self.params.negatives
+        return ~same & (rank < negatives * same.sum())

@@ -5,18 +5,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sdgbench.method import param
 from sdgbench.methods._pairs import TwoBatches
 from sdgbench.registry import register_method
-from sdgbench.settings import param
 
 
 @register_method(
     "dsne",
+    title="d-SNE",
     paper="Xu et al., CVPR 2019",
     skips={"segmentation": "it compares images by their class, and here each pixel has its own"},
 )
 class DSNE(TwoBatches):
-    """Bring the farthest image of one's class nearer than the nearest of another (d-SNE).
+    """Pull the farthest image of the same class closer than the nearest of another (d-SNE).
 
     The paper compares images across two domains. With a single source, two independent batches
     of it take their place, and one update on both replaces the two with swapped roles.
@@ -24,7 +25,7 @@ class DSNE(TwoBatches):
 
     @dataclass(frozen=True)
     class Params:
-        """Those of the authors' digit experiments."""
+        """Values of the authors' digit experiments."""
 
         weight: float = param(
             0.25, "share of the d-SNE loss, 0 to 1 (their scripts' default: 0.1); 0: this is ERM"
@@ -47,9 +48,10 @@ class DSNE(TwoBatches):
         ) / 2
 
     def per_anchor(self, distance: Tensor, same: Tensor) -> Tensor:
-        """Each row's hinge loss: its farthest of one class against its nearest of the others."""
-        # Without one of its class the farthest is at 0, as in the code; without one of another
+        """Each row's hinge loss: its farthest of the same class against its nearest of another."""
+        # If none has the same class, the farthest is at 0, as in the code; if none has another,
         # the nearest is the row's largest distance, which leaves the margin and no gradient.
         farthest = (distance * same).amax(1)
         nearest = torch.where(same, distance.amax(1, keepdim=True), distance).amin(1)
-        return (farthest - nearest + self.params.margin).clamp(min=0)
+        margin: float = self.params.margin
+        return (farthest - nearest + margin).clamp(min=0)

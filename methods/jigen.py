@@ -7,10 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sdgbench.method import Method, Phase
+from sdgbench.method import Method, Phase, param
 from sdgbench.methods._permutations import PERMUTATIONS
 from sdgbench.registry import register_method
-from sdgbench.settings import param
 
 GRID = 3  # tiles per side
 LUMA = (0.299, 0.587, 0.114)
@@ -19,13 +18,13 @@ LUMA = (0.299, 0.587, 0.114)
 @register_method(
     "jigen",
     paper="Carlucci et al., CVPR 2019",
-    skips={"segmentation": "it tells the order of tiles from one feature vector per image"},
+    skips={"segmentation": "it predicts the order of tiles from one feature vector per image"},
 )
 class JiGen(Method):
-    """Tell the order of an image's shuffled tiles beside its class (JiGen).
+    """Predict the order of an image's shuffled tiles in addition to its class (JiGen).
 
     Images are resized to the next multiple of three, in training and in prediction alike, since
-    tiles of different sizes could not change places.
+    tiles of different sizes could not be exchanged.
     """
 
     @dataclass(frozen=True)
@@ -35,11 +34,11 @@ class JiGen(Method):
         weight: float = param(
             0.7, "weight of the jigsaw loss; 0: this is ERM, nothing is resized or shuffled"
         )
-        bias: float = param(0.6, "probability of leaving an image in order, whatever was drawn")
+        bias: float = param(0.6, "probability that an image is not shuffled")
         classify: Literal["ordered", "all"] = param(
-            "ordered", "images in the class loss: ordered (the paper's) or all (the code's)"
+            "ordered", "images in the class loss: ordered (paper) or all (code)"
         )
-        grey: float = param(0.0, "probability that a tile turns grey (the code's: 0.1)")
+        grey: float = param(0.0, "probability that a tile turns grey (code: 0.1)")
 
         def __post_init__(self) -> None:
             if self.weight < 0 or not 0 <= self.bias <= 1 or not 0 <= self.grey <= 1:
@@ -61,35 +60,35 @@ class JiGen(Method):
         self.optimizer.add_param_group({"params": self.jigsaw_head.parameters()})
 
     def shardable(self, phase: Phase) -> bool:
-        """The class loss is a mean over a random part of the batch."""
+        """Only as ERM: the class loss is a mean over a random part of the batch."""
         return not self.params.weight
 
     def train_step(self, x: Tensor, y: Tensor) -> Tensor:
-        """Shuffle some of the images, then tell class and order."""
+        """Shuffle some of the images, then predict class and order."""
         if not self.params.weight:
             return self.optimise(self.task.loss(self.network(x), y))
         order = self.draw_orders(len(x))
         tiles = self.make_grey(cut(to_grid(x)))
         z = self.network.features(join(rearrange(tiles, self._orders[order])))
-        counted = order == 0 if self.params.classify == "ordered" else torch.ones_like(order)
+        included = order == 0 if self.params.classify == "ordered" else torch.ones_like(order)
         losses = self.task.loss_per_image(self.network.head(z), y)
-        classification = (losses * counted).sum() / counted.sum().clamp(min=1)
+        classification = (losses * included).sum() / included.sum().clamp(min=1)
         jigsaw = F.cross_entropy(self.jigsaw_head(z), order)
         return self.optimise(classification + self.params.weight * jigsaw)
 
     def predict(self, x: Tensor) -> Tensor:
-        """Logits of the whole image, at the size of training."""
+        """Logits of the image in its right order, at the size of training."""
         logits: Tensor = self.network(to_grid(x) if self.params.weight else x)
         return logits
 
     def draw_orders(self, count: int) -> Tensor:
-        """A class of order per image; 0, the right one, has P = bias + (1 - bias) / 31."""
+        """A random order per image; 0, the right one, has P = bias + (1 - bias) / 31."""
         device = self._orders.device
         drawn = torch.randint(len(self._orders), (count,), device=device)
         return drawn.masked_fill(torch.rand(count, device=device) < self.params.bias, 0)
 
     def make_grey(self, tiles: Tensor) -> Tensor:
-        """Take the colour from some tiles, each for itself."""
+        """Turn random tiles grey, each independently."""
         if not self.params.grey:
             return tiles
         luma = torch.tensor(LUMA, device=tiles.device).view(3, 1, 1)
@@ -111,11 +110,11 @@ def cut(images: Tensor) -> Tensor:
 
 
 def rearrange(tiles: Tensor, orders: Tensor) -> Tensor:
-    """Put tile ``orders[n, place]`` of image n at each place."""
+    """Put tile ``orders[n, i]`` of image n at position i."""
     return tiles[torch.arange(len(tiles), device=tiles.device)[:, None], orders]
 
 
 def join(tiles: Tensor) -> Tensor:
     """Undo ``cut``."""
-    parts = tiles.unflatten(1, (GRID, GRID)).permute(0, 3, 1, 4, 2, 5)
-    return parts.flatten(4, 5).flatten(2, 3)
+    grid: Tensor = tiles.unflatten(1, (GRID, GRID)).permute(0, 3, 1, 4, 2, 5)
+    return grid.flatten(4, 5).flatten(2, 3)

@@ -1,6 +1,7 @@
 """M-ADA: meta-learning on adversarially augmented domains."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -8,73 +9,74 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from sdgbench.method import Phase, Read
+from sdgbench.method import Phase, Read, param
 from sdgbench.methods._ascent import Ascending, Gain, frozen, mean_square
-from sdgbench.methods._wae import AutoEncoding
+from sdgbench.methods._wae import OTHER_WAE, AutoEncoding
 from sdgbench.registry import register_method
-from sdgbench.settings import param
 
 Batch = tuple[Tensor, Tensor]
+SMOKE_WAE = {"wae_epochs": 1, "wae_steps": 4}
 
 
-@register_method("mada", paper="Qiao, Zhao, Peng, CVPR 2020")
+@register_method("mada", title="M-ADA", paper="Qiao, Zhao, Peng, CVPR 2020")
 class MADA(AutoEncoding, Ascending):
-    """Make fictitious domains by ascent on the source, and meta-learn to carry over to them.
+    """Generate fictitious domains by ascent on the source, and meta-learn to generalise to them.
 
-    Defaults are those of the released code, with the training of its WAE mended (wae_leak and
-    wae_targets undo that); where the paper says otherwise, a parameter has it. K=0 is ERM.
+    Defaults are those of the released code, with the training of its WAE fixed (wae_leak and
+    wae_targets undo that); where the paper differs, a parameter selects it. K=0 is ERM.
     """
 
     @dataclass(frozen=True)
     class Params(Ascending.Params, AutoEncoding.Params):
-        """Published values for Digits; other datasets' values are beside the class."""
+        """Published values for Digits; ``per_dataset`` has those of other datasets."""
 
         alpha: float = param(1.0, "weight of the constraint, the mean square of z - z+")
         beta: float = param(2000.0, "weight of the relaxation, a mean square")
-        relaxation: Literal["wae", "ae", "pixel", "literal"] = param(
-            "wae", "wae: V(x) - V(x+) (code); ae: V without prior; pixel: x - x+; "
-            "literal: x+ - V(x+) (paper's formula)",
-        )  # fmt: skip
         meta: bool = param(True, "evaluate augmented batches after an inner step on the source")
         first_order: bool = param(False, "drop the second-order term of the meta step")
-        inner_lr: float | None = param(None, "of the inner step; none: the current outer one")
+        inner_lr: float | None = param(None, "inner learning rate; none: the current outer one")
         meta_loss: Literal["pooled", "per-domain"] = param(
-            "pooled", "pooled: mean of source and one batch of all domains (code); "
+            "pooled",
+            "pooled: mean of source and one batch of all domains (code); "
             "per-domain: source plus one batch of each (paper)",
-        )  # fmt: skip
+        )
 
-    # The ascent step for streets is not published. It was chosen on the source: images move about
-    # as far as digits do (0.006 per pixel); four times the pixels need four times the step.
+    # The ascent step for SYNTHIA is not published. It was chosen on the source, so that images
+    # move about as far as digits do (0.006 per pixel); four times the pixels need four times the
+    # step.
     per_dataset: ClassVar = {
         "cifar10c": {
-            "T_min_epochs": 10, "T_adv": 15, "ascent_step": 5 / 128, "wae": "cifar",
-            "wae_lr": 1e-4, "wae_epochs": 100, "wae_loss": "squares", "wae_offset": False,
+            "T_min_epochs": 10,
+            "T_adv": 15,
+            "ascent_step": 5 / 128,
+            "wae": "cifar",
+            "wae_epochs": 100,
+            **OTHER_WAE,
         },
         "synthia": {
-            "T_min_epochs": 10, "ascent_step": 4.0, "ascent_batch": 8, "wae": "synthia",
-            "wae_lr": 1e-4, "wae_epochs": 200, "wae_loss": "squares", "wae_offset": False,
+            "T_min_epochs": 10,
+            "ascent_step": 4.0,
+            "ascent_batch": 8,
+            "wae": "synthia",
+            "wae_epochs": 200,
+            **OTHER_WAE,
         },
-        "digits/quick": {"max_batches": 20},
-        "cifar10c/quick": {"T_min_epochs": 1, "wae_epochs": 2, "max_batches": 5},
-        "synthia/quick": {
-            "T_adv": 10, "ascent_step": 2.5, "T_min_epochs": 1, "wae_epochs": 5, "max_batches": 5,
-        },
-        "digits/smoke": {"T_adv": 2, "wae_epochs": 1, "wae_steps": 4, "max_batches": 2},
-        "cifar10c/smoke": {
-            "T_min_epochs": 0, "T_adv": 2, "wae_epochs": 1, "wae_steps": 4, "max_batches": 1,
-        },
-        "synthia/smoke": {
-            "K": 2, "ascent_step": 1.0, "T_min_epochs": 0, "T_adv": 1, "wae_epochs": 1,
-            "wae_steps": 4, "max_batches": 1,
-        },
-    }  # fmt: skip
+        "quick": {"max_batches": 5, "wae_epochs": 5},
+        "smoke": {"T_adv": 2, "max_batches": 1, **SMOKE_WAE},
+        "digits/quick": {"max_batches": 20, "wae_epochs": 20},
+        "cifar10c/quick": {"T_min_epochs": 1, "wae_epochs": 2},
+        "synthia/quick": {"T_adv": 10, "ascent_step": 2.5, "T_min_epochs": 1},
+        "digits/smoke": {"max_batches": 2},
+        "cifar10c/smoke": {"T_min_epochs": 0},
+        "synthia/smoke": {"K": 2, "ascent_step": 1.0, "T_min_epochs": 0, "T_adv": 1},
+    }
 
     # The plan ------------------------------------------------------------------------------
 
     def plan(self) -> Sequence[Phase]:
-        """WAE, then K times: train, make a domain, renew the WAE on it; then train to the end."""
+        """WAE; then K times: train, generate a domain, train a new WAE on it; then train on."""
         p, between = self.params, self.steps_between()
-        phases = self.renewal(Read(augment=False), self.source_size) if p.K else []
+        phases = self.wae_phases(Read(augment=False), self.source_size) if p.K else []
         domains: list[tuple[int, int]] = []
         for k in range(p.K):
             phases.append(Phase("train", between, self.train_reads(domains)))
@@ -88,29 +90,29 @@ class MADA(AutoEncoding, Ascending):
             domains.append((start, start + from_source + from_pool))
             if k + 1 < p.K:
                 newest = Read("pool", augment=False, only=(domains[-1],))
-                phases += self.renewal(newest, from_source + from_pool)
+                phases += self.wae_phases(newest, from_source + from_pool)
         rest = self.train_steps - p.K * between
         return [*phases, Phase("train", rest, self.train_reads(domains))]
 
-    def renewal(self, read: Read, images: int) -> list[Phase]:
-        """A training of V from scratch, where the relaxation has one."""
+    def wae_phases(self, read: Read, images: int) -> list[Phase]:
+        """A training of V from scratch, if the relaxation uses V."""
         needed = self.params.beta and self.params.relaxation != "pixel"
         return [self.wae_phase(read, images)] if needed else []
 
     def shardable(self, phase: Phase) -> bool:
-        """All but the discrepancy between pairs of codes goes by images."""
+        """All losses are means over the images, except MMD, which compares pairs of codes."""
         return (
             phase.name != "wae" or self.params.relaxation == "ae" or self.params.wae_prior == "gan"
         )
 
     def train_reads(self, domains: Sequence[tuple[int, int]]) -> tuple[Read, ...]:
-        """The source, and beside it the pooled domains or each of them."""
+        """The source, and the pool of all domains or each domain on its own."""
         if self.params.meta_loss == "per-domain":
             return (Read(), *(Read("pool", only=(domain,)) for domain in domains))
         return (Read(), Read("pool")) if domains else (Read(),)
 
     def domain_sizes(self, k: int) -> tuple[int, int]:
-        """How many images of domain k+1 start from the source, and from earlier domains.
+        """The numbers of images of domain k+1 that start from the source and from earlier domains.
 
         The released code makes (n/32 - 1)/(k+1) batches, of which 1/(k+1) is source.
         """
@@ -122,16 +124,17 @@ class MADA(AutoEncoding, Ascending):
     # The steps -----------------------------------------------------------------------------
 
     def generate_step(self, x: Tensor, y: Tensor) -> None:
-        """Climb the adversarial objective from clean images; labels are kept."""
+        """Ascend the adversarial objective from clean images; labels are kept."""
         with frozen(self.network, self.wae):
             self.pool.add(self.ascend(x, self.objective(x, y)), y)
 
     def objective(self, x: Tensor, y: Tensor) -> Gain:
-        """The loss, less the constraint, plus the relaxation, of each image."""
+        """The loss minus the constraint plus the relaxation, of each image."""
         p, network = self.params, self.network
-        rebuilt = self.wae if p.relaxation in ("wae", "ae") else lambda image: image
+        with_wae = p.relaxation in ("wae", "ae")
+        reconstruct: Callable[[Tensor], Tensor] = self.wae if with_wae else lambda image: image
         with torch.no_grad():  # the anchors, once
-            z, v = network.features(x), rebuilt(x) if p.beta else x
+            z, v = network.features(x), reconstruct(x) if p.beta else x
 
         def gain(x_plus: Tensor) -> Tensor:
             z_plus = network.features(x_plus)
@@ -140,7 +143,7 @@ class MADA(AutoEncoding, Ascending):
                 value = value - p.alpha * mean_square(z, z_plus)
             if p.beta:
                 anchor = self.wae(x_plus) if p.relaxation == "literal" else v
-                value = value + p.beta * mean_square(anchor, rebuilt(x_plus))
+                value = value + p.beta * mean_square(anchor, reconstruct(x_plus))
             return value
 
         return gain
@@ -148,33 +151,37 @@ class MADA(AutoEncoding, Ascending):
     def train_step(self, x: Tensor, y: Tensor, *augmented: Tensor) -> Tensor:
         """Meta-train on the source, meta-test on augmented domains after an inner step."""
         p = self.params
-        source_loss = self.task.loss(self.network(x), y)
+        second_order = augmented and p.meta and not p.first_order
+        with self.twice_differentiable() if second_order else nullcontext():
+            source_loss = self.task.loss(self.network(x), y)
         if not augmented:
             return self.optimise(source_loss)
         share = 1.0 if p.meta_loss == "per-domain" else 0.5
         batches = list(zip(augmented[::2], augmented[1::2], strict=True))
         if p.meta:
             return self.meta_step(share, source_loss, batches)
-        others = [self.task.loss(self.network(x_plus), y_plus) for x_plus, y_plus in batches]
-        return self.optimise(share * (source_loss + sum(others)))
+        losses = [self.task.loss(self.network(x_plus), y_plus) for x_plus, y_plus in batches]
+        return self.optimise(share * (source_loss + sum(losses)))
 
     def meta_step(self, share: float, source_loss: Tensor, batches: Sequence[Batch]) -> Tensor:
-        """Descend both the source's loss and the others' after one gradient step on the source.
+        """Minimise the source loss and the augmented loss after one gradient step on the source.
 
-        With theta' = theta + step(theta), the others' gradient is v + step'(theta) v, where v is
-        theirs at theta': exact, one Hessian-vector product, and no graph spans both losses.
+        With theta' = theta + step(theta), the gradient of the augmented loss is v + step'(theta) v,
+        where v is its gradient at theta': exact, one Hessian-vector product, and no graph spans
+        both losses.
         """
         p = self.params
         lr = self.learning_rate() if p.inner_lr is None else p.inner_lr
         names, theta = zip(*self.network.named_parameters(), strict=True)
-        step = self.gradients(source_loss, theta, not p.first_order, retain_graph=True, times=-lr)
+        step = self.gradients(source_loss, theta, not p.first_order, retain_graph=True, factor=-lr)
         moved = torch._foreach_add([w.detach() for w in theta], [s.detach() for s in step])
         theta_after = dict(zip(names, (w.requires_grad_() for w in moved), strict=True))
-        others = share * sum(
+        losses = [  # batch-norm statistics stay the network's own
             self.task.loss(functional_call(self.network, theta_after, (x,)), y) for x, y in batches
-        )  # batch-norm statistics stay the network's own
-        v = self.gradients(others, moved)
-        also = list(zip(theta, v, strict=True))
+        ]
+        augmented_loss = share * sum(losses[1:], losses[0])
+        v = self.gradients(augmented_loss, moved)
+        extra_grads = list(zip(theta, v, strict=True))
         if not p.first_order:
-            also += zip(step, v, strict=True)
-        return self.optimise(share * source_loss + others.detach(), also=also)
+            extra_grads += zip(step, v, strict=True)
+        return self.optimise(share * source_loss + augmented_loss.detach(), extra_grads=extra_grads)

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
+from sdgbench.method import param
 from sdgbench.methods.mada import MADA
 from sdgbench.registry import register_method
-from sdgbench.settings import param
 
 
-@register_method("mada-no-relax", paper="Qiao et al., CVPR 2020, ablation")
+@register_method(
+    "mada-no-relax", title="M-ADA w/o relaxation", paper="Qiao et al., CVPR 2020, ablation"
+)
 class NoRelaxation(MADA):
     """M-ADA without relaxation: augmented domains stay near the source."""
 
@@ -18,7 +20,9 @@ class NoRelaxation(MADA):
         beta: float = param(0.0, "weight of the relaxation")
 
 
-@register_method("mada-no-const", paper="Qiao et al., CVPR 2020, ablation")
+@register_method(
+    "mada-no-const", title="M-ADA w/o constraint", paper="Qiao et al., CVPR 2020, ablation"
+)
 class NoConstraint(MADA):
     """M-ADA without constraint: augmented images may leave their class."""
 
@@ -29,7 +33,9 @@ class NoConstraint(MADA):
         alpha: float = param(0.0, "weight of the constraint")
 
 
-@register_method("mada-no-meta", paper="Qiao et al., CVPR 2020, ablation")
+@register_method(
+    "mada-no-meta", title="M-ADA w/o meta-learning", paper="Qiao et al., CVPR 2020, ablation"
+)
 class NoMeta(MADA):
     """M-ADA without meta-learning: both losses at the same weights."""
 

@@ -14,7 +14,7 @@ import zlib
 import numpy as np
 
 from sdgbench.datasets._scenes.light import develop, shade_image
-from sdgbench.datasets._scenes.places import bonnet, build_highway, build_street
+from sdgbench.datasets._scenes.locations import bonnet, build_highway, build_street
 from sdgbench.datasets._scenes.stage import CLASSES, CONDITIONS, LOCATIONS, LOOKS, PALETTE, Stage
 
 __all__ = ["CLASSES", "CONDITIONS", "LOCATIONS", "PALETTE", "render"]

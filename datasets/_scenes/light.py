@@ -36,7 +36,8 @@ def noise_tile(size: int, power: float) -> np.ndarray:
     spectrum = np.fft.rfft2(np.random.default_rng(7).standard_normal((size, size)))
     radius = np.hypot(np.fft.fftfreq(size)[:, None], np.fft.rfftfreq(size)[None]) + 4 / size
     tile = np.fft.irfft2(spectrum / radius**power, (size, size))
-    return np.clip(tile / (2.2 * tile.std()), -1, 1).astype(np.float32)
+    noise: np.ndarray = np.clip(tile / (2.2 * tile.std()), -1, 1).astype(np.float32)
+    return noise
 
 
 def see_through(st: Stage, material: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -52,7 +53,7 @@ def see_through(st: Stage, material: np.ndarray, rng: np.random.Generator) -> np
 
 
 def locate(st: Stage, columns: np.ndarray, ids: np.ndarray) -> SimpleNamespace:
-    """Each pixel's place in the world and, as `across` and `upward`, on its own surface."""
+    """Each pixel's position in the world and, as `across` and `upward`, on its own surface."""
     u = np.arange(0, st.width, 2, dtype=np.float32)[None]
     v = np.arange(0, st.height, 2, dtype=np.float32)[:, None]
     material, a, b, c, face = (columns[i][ids] for i in (4, 5, 6, 7, 8))
@@ -82,7 +83,7 @@ def paint_sky(st: Stage, px: SimpleNamespace, rng: np.random.Generator, sun: flo
     for strength, cells in ((0.55, 5), (0.3, 14)):
         coarse = Image.fromarray(rng.standard_normal((cells, cells)).astype(np.float32))
         cover += strength * np.asarray(coarse.resize((width, height), Image.Resampling.BILINEAR))
-    sky = vec(look.horizon) + (vec(look.zenith) - vec(look.horizon)) * up
+    sky: np.ndarray = vec(look.horizon) + (vec(look.zenith) - vec(look.horizon)) * up
     cover = np.clip(cover, 0, 1) * look.clouds * np.clip(up * 3, 0, 1)
     sky = sky + (vec(look.cloud) - sky) * cover
     if look.shadow > 1:  # a low sun ahead
@@ -151,7 +152,8 @@ def shine(st: Stage, px: SimpleNamespace, sun: float, phase: float) -> np.ndarra
     facing = np.array((max(0, -dz), max(0, dx), max(0, -dx), 0.75), np.float32) * 0.8 + 0.2
     shade = np.asarray(st.shade.filter(ImageFilter.BoxBlur(1)), np.float32) * (0.9 / 255)
     free = 1 - shade * (px.face == UP)
-    light = vec(look.ambient) * (0.5 + 0.5 * free) + vec(look.sun) * (facing[px.face] * free)
+    light: np.ndarray = vec(look.ambient) * (0.5 + 0.5 * free)
+    light = light + vec(look.sun) * (facing[px.face] * free)
     if look.lamps > 0.5:  # pools under the street lamps and the camera car's own headlights
         pools = (0.32 + 0.26 * np.cos(px.z * (math.tau / 26) + phase)) * np.exp(
             -np.maximum(px.y - 4, 0) / 5 - np.abs(px.x - st.x) / 30
@@ -187,13 +189,13 @@ def shade_image(st: Stage, rng: np.random.Generator, sun: float) -> np.ndarray:
     mean = Image.frombuffer("RGBX", (st.width, st.height), fine, "raw", "RGBX", 0, 1).reduce(2)
     planes = np.asarray(mean).transpose(2, 0, 1).astype(np.float32, order="C")
     solid = planes[3] / 255
-    colour = planes[:3] / np.maximum(solid, 0.25)
+    colour: np.ndarray = planes[:3] / np.maximum(solid, 0.25)
     windows = vec((255, 204, 128)) * glaze(st, colour, columns, px)
     add_texture(st, colour, px, rng)
     colour *= shine(st, px, sun, rng.uniform(0, 6))
     glow = columns[9] * (0.5 + 0.5 * look.lamps)
-    at, lamps = np.nonzero((glow > 0)[px.ids]), np.zeros_like(colour)
-    lamps[:, *at] = (columns[:3] * glow)[:, px.ids[at]]
+    (rows, cols), lamps = np.nonzero((glow > 0)[px.ids]), np.zeros_like(colour)
+    lamps[:, rows, cols] = (columns[:3] * glow)[:, px.ids[rows, cols]]
     colour = np.maximum(colour, lamps + windows)
     clear = np.exp(-px.z / (look.haze_metres * rng.uniform(0.75, 1.3)))
     haze, sky = vec(look.horizon) * np.float32(0.93), paint_sky(st, px, rng, sun)
@@ -215,4 +217,5 @@ def develop(image: np.ndarray, look: Look, rng: np.random.Generator) -> np.ndarr
     # The sum of two random bytes is close enough to a Gaussian, and far quicker to draw.
     grains = np.frombuffer(rng.bytes(2 * image.size), np.uint8).reshape(2, *soft.size[::-1], 3)
     noise = (grains[0].astype(np.float32) + grains[1] - 255) * np.float32(look.noise / 104.5)
-    return np.clip(np.asarray(soft) + noise + 0.5, 0, 255).astype(np.uint8)
+    pixels: np.ndarray = np.clip(np.asarray(soft) + noise + 0.5, 0, 255).astype(np.uint8)
+    return pixels

@@ -1,27 +1,32 @@
-"""The rules that every method keeps, as checks that anyone can run on a file of their own.
+"""The rules for methods, as checks that anyone can run on a file of their own.
 
 ``sdgbench check FILE`` runs them all. In a test of your own::
 
-    from sdgbench.conformance import World, difference, weights
+    from sdgbench.conformance import MethodHarness, difference, weights
 
-    mixup = World("mixup", "digits-mini", tmp_path / "mixup", alpha="0")
-    erm = World("erm", "digits-mini", tmp_path / "erm")
-    assert difference(weights(mixup.undisturbed), weights(erm.undisturbed)) is None
+    mixup = MethodHarness("mixup", "digits-mini", tmp_path / "mixup", alpha="0")
+    erm = MethodHarness("erm", "digits-mini", tmp_path / "erm")
+    assert difference(weights(mixup.uninterrupted), weights(erm.uninterrupted)) is None
 """
 
 from sdgbench.conformance.checks import CHECKS
-from sdgbench.conformance.outcome import Check, Failed, Result, Skipped
-from sdgbench.conformance.together import examine_all
-from sdgbench.conformance.world import World, difference, weights
+from sdgbench.conformance.dataset import check_dataset
+from sdgbench.conformance.estimate import expected_seconds
+from sdgbench.conformance.harness import MethodHarness, difference, weights
+from sdgbench.conformance.outcome import Check, Failed, Result, Skipped, explain
+from sdgbench.conformance.parallel_checks import check_all
 
 __all__ = [
     "CHECKS",
     "Check",
     "Failed",
+    "MethodHarness",
     "Result",
     "Skipped",
-    "World",
+    "check_all",
+    "check_dataset",
     "difference",
-    "examine_all",
+    "expected_seconds",
+    "explain",
     "weights",
 ]

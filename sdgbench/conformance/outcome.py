@@ -1,4 +1,4 @@
-"""What a check is, and how it can end."""
+"""A check of a method, its possible outcomes, and running checks in turn."""
 
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sdgbench.conformance.world import World
+from sdgbench.conformance.harness import MethodHarness
 from sdgbench.errors import UserError
 
-Ending = Literal["ok", "failed", "skipped"]
+Outcome = Literal["ok", "failed", "skipped"]
 
 
 class Failed(Exception):
-    """A rule is broken. Its text says what is wrong and how to mend it."""
+    """A rule is broken. The message says what is wrong and how to fix it."""
 
 
 class Skipped(Exception):
-    """A check makes no sense here. Its text says why."""
+    """A check makes no sense here. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -26,60 +26,62 @@ class Check:
 
     name: str
     rule: str  # one sentence
-    function: Callable[[World], None]
-    needs: tuple[str, ...]  # checks without which this one would only repeat their complaint
-    once: bool  # the same for all datasets
+    function: Callable[[MethodHarness], None]
+    needs: tuple[str, ...]  # checks whose failure this one would only repeat
+    once: bool  # does not depend on the dataset
 
-    def __call__(self, world: World) -> None:
+    def __call__(self, harness: MethodHarness) -> None:
         """Check one method on one dataset."""
-        if not self.once and (reason := world.spec.skipped()):
-            raise Skipped(f"The method leaves this dataset out: {reason}.")
-        self.function(world)
+        if not self.once and (reason := harness.spec.skipped()):
+            raise Skipped(f"The method skips this dataset: {reason}.")
+        self.function(harness)
 
 
 @dataclass(frozen=True)
 class Result:
-    """How one check ended on one dataset."""
+    """The outcome of one check on one dataset."""
 
     check: Check
     dataset: str
-    ending: Ending
+    outcome: Outcome
     message: str = ""
 
 
-def examine(checks: Iterable[Check], world: World, roots: dict[str, str]) -> Iterator[Result]:
+def run_checks(
+    checks: Iterable[Check], harness: MethodHarness, roots: dict[str, str]
+) -> Iterator[Result]:
     """Run checks in turn on one dataset.
 
-    ``roots`` names, for each check that cannot be relied on, the failure that this goes back to.
+    ``roots`` maps each check that failed or was not done to the failed check that caused it.
     """
     for check in checks:
         root = next((roots[need] for need in check.needs if need in roots), "")
-        result = not_checked(check, world.dataset_name, root) if root else _run(check, world)
-        if root or result.ending == "failed":
+        result = not_checked(check, harness.dataset_name, root) if root else _run(check, harness)
+        if root or result.outcome == "failed":
             roots[check.name] = root or check.name
         yield result
 
 
 def not_checked(check: Check, dataset: str, root: str) -> Result:
-    """What becomes of a check after a failure that it would only repeat."""
+    """The result of a check that is not done, because it would only repeat a failure."""
     return Result(check, dataset, "skipped", f'It was not checked, because "{root}" failed.')
 
 
-def _run(check: Check, world: World) -> Result:
-    name = world.dataset_name
+def _run(check: Check, harness: MethodHarness) -> Result:
+    name = harness.dataset_name
     try:
-        check(world)
+        check(harness)
     except Skipped as error:
         return Result(check, name, "skipped", str(error))
     except Failed as error:
         return Result(check, name, "failed", str(error))
     except Exception as error:  # the contributor's code may raise anything
-        return Result(check, name, "failed", explain(error, world.entry.file))
+        return Result(check, name, "failed", explain(error, harness.entry.file))
     return Result(check, name, "ok")
 
 
-def explain(error: BaseException, file: Path) -> str:
-    """Say what was raised, and by which lines of the contributor's file."""
+def explain(error: BaseException, file: Path, kind: str = "method") -> str:
+    """What was raised, and by which lines of the contributor's file."""
     cause = error.__cause__ if isinstance(error, UserError) and error.__cause__ else error
     frames = [
         frame
@@ -89,12 +91,12 @@ def explain(error: BaseException, file: Path) -> str:
     if isinstance(error, UserError) and not frames:
         return str(error)
     text = (str(cause).strip().splitlines() or [""])[0]
-    said = [f"The method raised {type(cause).__name__}{f': {text}' if text else ''}"]
+    lines = [f"The {kind} raised {type(cause).__name__}{f': {text}' if text else ''}"]
     if isinstance(cause, SyntaxError):
-        said.append(f"  {file.name}:{cause.lineno}")
+        lines.append(f"  {file.name}:{cause.lineno}")
     if not frames and not isinstance(cause, SyntaxError):  # raised by what the method returned
         frames = traceback.extract_tb(cause.__traceback__)[-1:]
     for frame in frames[-3:]:
-        said.append(f"  {Path(frame.filename).name}:{frame.lineno} in {frame.name}")
-        said.append(f"    {frame.line}")
-    return "\n".join(said)
+        lines.append(f"  {Path(frame.filename).name}:{frame.lineno} in {frame.name}")
+        lines.append(f"    {frame.line}")
+    return "\n".join(lines)

@@ -1,19 +1,19 @@
-"""Whether the values that a method gives its parameters fit them."""
+"""Checks that a method's default and per-dataset values fit its parameters."""
 
 import dataclasses
-import types
 from collections.abc import Mapping
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any
 
-from sdgbench import registry, settings
+from sdgbench import registry
 from sdgbench.conformance.outcome import Failed
-from sdgbench.dataset import PRESETS
 from sdgbench.errors import unknown
 from sdgbench.method import Method
+from sdgbench.recipe import PRESETS, Recipe
+from sdgbench.spec import parameters
 
 
-def check(cls: type[Method], fields: Mapping[str, settings.Field]) -> None:
-    """Refuse missing defaults, values of another type, and datasets that nobody knows."""
+def check(cls: type[Method], fields: Mapping[str, parameters.Field]) -> None:
+    """Refuse missing defaults, values of another type, and unknown datasets."""
     for name, field in fields.items():
         if field.default is dataclasses.MISSING:
             raise Failed(
@@ -21,53 +21,43 @@ def check(cls: type[Method], fields: Mapping[str, settings.Field]) -> None:
                 f'{name}: ... = param(default, "what it does").'
             )
         _refuse_unfit(f"The default of {name}", field.default, field)
-    settings.build(cls.Params, {})
-    known = _places()
-    for place, values in cls.per_dataset.items():
-        if place not in known:
+    parameters.build(cls.Params, {})
+    known = _per_dataset_keys()
+    for key, values in cls.per_dataset.items():
+        if key not in known:
             raise Failed(
-                f"{cls.__name__}.per_dataset is for a dataset that is not known here. "
-                f"{unknown('dataset or family', place, known)}"
+                f"{cls.__name__}.per_dataset has a key that is no known dataset. "
+                f"{unknown('dataset or family', key, known)}"
             )
         for name, value in values.items():
             if name not in fields:
-                said = unknown("parameter", name, fields)
-                raise Failed(f'{cls.__name__}.per_dataset["{place}"] is wrong. {said}')
-            _refuse_unfit(f'{cls.__name__}.per_dataset["{place}"]["{name}"]', value, fields[name])
-        settings.build(cls.Params, values)
+                error = unknown("parameter", name, fields)
+                raise Failed(f'{cls.__name__}.per_dataset["{key}"] is wrong. {error}')
+            _refuse_unfit(f'{cls.__name__}.per_dataset["{key}"]["{name}"]', value, fields[name])
+        parameters.build(cls.Params, values)
+    for key, values in cls.recipes.items():
+        if key not in known:
+            raise Failed(f"{cls.__name__}.recipes is wrong. {unknown('dataset', key, known)}")
+        for name, value in values.items():
+            if name not in parameters.fields(Recipe):
+                error = unknown("setting of a recipe", name, parameters.fields(Recipe))
+                raise Failed(f'{cls.__name__}.recipes["{key}"] is wrong. {error}')
+            field = parameters.fields(Recipe)[name]
+            _refuse_unfit(f'{cls.__name__}.recipes["{key}"]["{name}"]', value, field)
 
 
-def _places() -> list[str]:
+def _per_dataset_keys() -> list[str]:
     names = set()
     for entry in registry.entries("dataset").values():
         if not entry.error:
             dataset: Any = entry.load()
             names |= {dataset.name, dataset.family or dataset.name}
-    return [*names, *(f"{name}/{preset}" for name in names for preset in PRESETS)]
+    return [*names, *PRESETS, *(f"{name}/{preset}" for name in names for preset in PRESETS)]
 
 
-def _refuse_unfit(what: str, value: Any, field: settings.Field) -> None:
-    if not fits(value, field.type):
+def _refuse_unfit(what: str, value: Any, field: parameters.Field) -> None:
+    if not parameters.fits(value, field.type):
         raise Failed(
             f"{what} is {value!r}, but the parameter takes: {field.type_name}. Change the value "
-            "or the type, so that --set can give it back."
+            "or the type, so that --set can restore it."
         )
-
-
-def fits(value: Any, kind: Any) -> bool:
-    """Say whether a value is of a parameter's type; a whole number is a number, too."""
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin is Literal:
-        return value in parts
-    if origin in (Union, types.UnionType):
-        return any(fits(value, part) for part in parts)
-    if origin is tuple:
-        if not isinstance(value, tuple | list):
-            return False
-        kinds = [parts[0]] * len(value) if parts[-1] is Ellipsis else list(parts)
-        return len(kinds) == len(value) and all(map(fits, value, kinds))
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, kind) if isinstance(kind, type) else True

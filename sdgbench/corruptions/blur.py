@@ -65,8 +65,8 @@ def defocus_blur(images: np.ndarray, level: tuple[float, float], draws: Draws) -
     total = torch.zeros(count, height, width * 3, dtype=torch.float64)
     for y, x in used:
         top, left = y - 8 + reach, x - 8 + reach
-        part = source[:, top : top + height, left * 3 : (left + width) * 3]
-        total.add_(part, alpha=float(kernel[y, x]))
+        window = source[:, top : top + height, left * 3 : (left + width) * 3]
+        total.add_(window, alpha=float(kernel[y, x]))
     return to_bytes(total.numpy()).reshape(images.shape)
 
 
@@ -82,20 +82,20 @@ def motion(images: np.ndarray, radius: float, sigma: float, angles: np.ndarray) 
     border is repeated; the result is rounded.
     """
     count, height, width, channels = images.shape
-    place = np.arange(2 * math.ceil(radius) + 1)
-    weights = np.exp(-(place**2) / (2 * sigma**2))
+    steps = np.arange(2 * math.ceil(radius) + 1)
+    weights = np.exp(-(steps**2) / (2 * sigma**2))
     weights /= weights.sum()
-    place = place[weights > 1e-9]  # the rest cannot change a byte
+    steps = steps[weights > 1e-9]  # the rest cannot change a byte
     direction = np.radians(angles)[:, None]
-    dx = np.ceil(place * np.cos(direction) - 0.5).astype(np.int64)
-    dy = np.ceil(place * np.sin(direction) - 0.5).astype(np.int64)
+    dx = np.ceil(steps * np.cos(direction) - 0.5).astype(np.int64)
+    dy = np.ceil(steps * np.sin(direction) - 0.5).astype(np.int64)
 
     # Images with the same offsets are shifted together. Neighbours in angle are: sort by it.
     order = np.argsort(angles, kind="stable")
     offsets = np.concatenate([dx, dy], axis=1)[order]
     changes = (offsets[1:] != offsets[:-1]).any(axis=1)
     starts = [0, *(np.flatnonzero(changes) + 1).tolist(), count]
-    reach = len(place) - 1
+    reach = len(steps) - 1
     border = ((0, 0), (reach, reach), (reach, reach), (0, 0))
     padded = torch.from_numpy(np.pad(images[order], border, mode="edge"))
     padded = padded.reshape(count, height + 2 * reach, -1)
@@ -105,8 +105,8 @@ def motion(images: np.ndarray, radius: float, sigma: float, angles: np.ndarray) 
         total = torch.full((stop - start, height, width * channels), 0.5)  # to round, not to cut
         tops, lefts = (reach + offsets[start].reshape(2, -1)[::-1]).tolist()
         for top, left, weight in zip(tops, lefts, weights.tolist(), strict=False):
-            part = source[:, top : top + height, left * channels : (left + width) * channels]
-            total.add_(part, alpha=weight)
+            window = source[:, top : top + height, left * channels : (left + width) * channels]
+            total.add_(window, alpha=weight)
         blurred = total.to(torch.uint8).numpy()
         result[order[start:stop]] = blurred.reshape(-1, height, width, channels)
     return result

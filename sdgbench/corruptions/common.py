@@ -1,4 +1,4 @@
-"""What the corruptions share: their form, the cast to bytes and the Gaussian filter."""
+"""What the corruptions share: their type, the cast to bytes and the Gaussian filter."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ Apply = Callable[[np.ndarray, Any, Draws], np.ndarray]
 
 @dataclass(frozen=True)
 class Corruption:
-    """A way to damage images: bytes and one level's constants in, bytes out."""
+    """A function that corrupts uint8 images, and its constants for each severity."""
 
     apply: Apply
     levels: tuple[Any, ...]  # the constants of severities 1 to 5
-    batch: int = 64  # images of 32x32 at once: few stay in the processor's cache
+    batch: int = 64  # images of 32x32 at once; a small batch stays in the processor's cache
 
 
 def to_bytes(values: np.ndarray) -> np.ndarray:
@@ -33,4 +33,7 @@ def to_bytes(values: np.ndarray) -> np.ndarray:
 
 def gauss(values: np.ndarray, sigma: float) -> np.ndarray:
     """Blur axes 1 and 2 by a Gaussian that repeats the border pixels."""
-    return ndimage.gaussian_filter(values, sigma, axes=(1, 2), mode="nearest", truncate=4.0)
+    blurred: np.ndarray = ndimage.gaussian_filter(
+        values, sigma, axes=(1, 2), mode="nearest", truncate=4.0
+    )
+    return blurred

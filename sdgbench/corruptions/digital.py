@@ -67,7 +67,8 @@ class HSV:
         pixels = coded.shape[1]
         chosen = (orders * pixels).astype(np.int32)[whole.astype(np.intp).ravel()]
         chosen += np.arange(pixels, dtype=np.int32)[:, None]
-        return coded.ravel().take(chosen).reshape(*value.shape, 3)
+        images: np.ndarray = coded.ravel().take(chosen).reshape(*value.shape, 3)
+        return images
 
 
 def brightness(images: np.ndarray, add: float, draws: Draws) -> np.ndarray:
@@ -123,7 +124,10 @@ def _pixelate(images: np.ndarray, factor: float) -> np.ndarray:
 @lru_cache
 def _smoothing(size: int, sigma: float) -> np.ndarray:
     """Return the matrix of a Gaussian filter along a line whose border is mirrored."""
-    return ndimage.gaussian_filter1d(np.eye(size), sigma, axis=0, mode="reflect", truncate=3)
+    matrix: np.ndarray = ndimage.gaussian_filter1d(
+        np.eye(size), sigma, axis=0, mode="reflect", truncate=3
+    )
+    return matrix
 
 
 def elastic_transform(
@@ -160,9 +164,9 @@ def elastic(
     back = np.linalg.solve(after, np.broadcast_to(before.astype(float), (count, 3, 2)))
     columns, rows = np.arange(width)[:, None], np.arange(height)[:, None]
     along = columns * back[:, None, 0] + back[:, None, 2]
-    places = along[:, None] + (rows * back[:, None, 1])[:, :, None]
+    points = along[:, None] + (rows * back[:, None, 1])[:, :, None]
     values = torch.from_numpy(np.ascontiguousarray(np.moveaxis(images, -1, 1))).float() / 255
-    values = _resample(values, places, repeat_border=False)
+    values = _resample(values, points, repeat_border=False)
     if noise is not None:
         displaced = np.empty((count, height, width, 2))
         across, down = _smoothing(width, sigma).T * alpha, _smoothing(height, sigma)
@@ -172,18 +176,18 @@ def elastic(
     return to_bytes(values.permute(0, 2, 3, 1).contiguous().numpy())
 
 
-def _resample(images: torch.Tensor, places: np.ndarray, repeat_border: bool) -> torch.Tensor:
-    """Interpolate (N, C, H, W) at places (N, H, W, xy), which it overwrites.
+def _resample(images: torch.Tensor, points: np.ndarray, repeat_border: bool) -> torch.Tensor:
+    """Interpolate (N, C, H, W) at points (N, H, W, xy), which it overwrites.
 
     The border is mirrored: about the edge of the last pixel, which so repeats, or its middle.
     """
     # Whole numbers of pixels to [-1, 1], as the sampler wants it: between edges or middles.
     sizes = np.array([images.shape[3], images.shape[2]], dtype=float)
-    places *= 2 / (sizes if repeat_border else sizes - 1)
-    places += (1 / sizes - 1) if repeat_border else -1
+    points *= 2 / (sizes if repeat_border else sizes - 1)
+    points += (1 / sizes - 1) if repeat_border else -1
     return torch.nn.functional.grid_sample(
         images,
-        torch.from_numpy(places).float(),
+        torch.from_numpy(points).float(),
         padding_mode="reflection",
         align_corners=not repeat_border,
     )

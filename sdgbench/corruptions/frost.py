@@ -64,7 +64,7 @@ def load_frost(folder: Path | None) -> FrostOverlays:
                 pictures.append(np.array(file.convert("RGB")))
         except OSError as error:
             raise UserError(
-                f"Cannot read {folder / name} as a picture. Fetch it again or remove it."
+                f"Cannot read {folder / name} as a picture. Download it again or remove it."
             ) from error
         if min(pictures[-1].shape[:2]) < 200:
             raise UserError(f"{folder / name} is not the released picture: it is too small.")
@@ -76,9 +76,10 @@ def _resize(picture: np.ndarray, scale: float) -> np.ndarray:
     rows, columns = (_taps(length, scale) for length in picture.shape[:2])
     values = picture.astype(np.float64)
     values = values[rows[0]] * (1 - rows[2]) + values[rows[1]] * rows[2]
-    part = columns[2].reshape(-1, 1)
-    values = values[:, columns[0]] * (1 - part) + values[:, columns[1]] * part
-    return np.rint(values).astype(np.uint8)
+    fraction = columns[2].reshape(-1, 1)
+    values = values[:, columns[0]] * (1 - fraction) + values[:, columns[1]] * fraction
+    resized: np.ndarray = np.rint(values).astype(np.uint8)
+    return resized
 
 
 def _taps(length: int, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -119,7 +120,8 @@ def draw_ice(number: int) -> np.ndarray:
 
 
 def _standard(values: np.ndarray) -> np.ndarray:
-    return (values - values.mean(axis=(0, 1))) / values.std(axis=(0, 1))
+    standard: np.ndarray = (values - values.mean(axis=(0, 1))) / values.std(axis=(0, 1))
+    return standard
 
 
 def _draw_fern(

@@ -69,10 +69,10 @@ def alias_table(matrix: np.ndarray) -> np.ndarray:
         poor = [int(column) for column in np.flatnonzero(left < 1)]
         rich = [int(column) for column in np.flatnonzero(left >= 1)]
         while poor and rich:
-            lacks, gives = poor.pop(), rich[-1]
-            alias[lacks] = gives
-            left[gives] -= 1 - left[lacks]
-            if left[gives] < 1:
+            receiver, donor = poor.pop(), rich[-1]
+            alias[receiver] = donor
+            left[donor] -= 1 - left[receiver]
+            if left[donor] < 1:
                 poor.append(rich.pop())
         # What remains is full but for rounding: it is its own alias, so its threshold is idle.
         threshold = np.minimum(np.rint(left * scale), scale - 1).astype(np.uint32)

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from sdgbench.seeds import derive
+from sdgbench.spec.seeds import derive
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # the step of SplitMix64's counter
 
@@ -36,11 +36,11 @@ class Draws:
     def __len__(self) -> int:
         return len(self._starts)
 
-    def __getitem__(self, part: slice) -> "Draws":
-        """Return the same numbers for some of the images."""
-        some = copy.copy(self)
-        some._starts = self._starts[part]
-        return some
+    def __getitem__(self, rows: slice) -> "Draws":
+        """Return the same numbers for a slice of the images."""
+        draws = copy.copy(self)
+        draws._starts = self._starts[rows]
+        return draws
 
     def bits(self, count: int, stream: int = 0) -> np.ndarray:
         """Return ``count`` random 64-bit words per image."""
@@ -61,7 +61,7 @@ class Draws:
     ) -> np.ndarray:
         """Return float64 numbers between the bounds, of the given shape per image."""
         values = self.words(math.prod(shape), stream).astype(np.float64)
-        values += 0.5  # neither bound itself ever comes
+        values += 0.5  # excludes both bounds
         values *= (high - low) * 2.0**-32
         values += low
         return values.reshape(len(self), *shape)

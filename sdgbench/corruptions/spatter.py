@@ -26,7 +26,7 @@ def edges(images: np.ndarray, low: int = 50, high: int = 150) -> np.ndarray:
     strength = np.pad(np.abs(dx) + np.abs(dy), ((0, 0), (1, 1), (1, 1)))
     here = strength[:, 1:-1, 1:-1]
 
-    def beside(right: int, down: int) -> np.ndarray:
+    def neighbour(right: int, down: int) -> np.ndarray:
         height, width = here.shape[1:]
         return strength[:, 1 + down : 1 + down + height, 1 + right : 1 + right + width]
 
@@ -35,24 +35,25 @@ def edges(images: np.ndarray, low: int = 50, high: int = 150) -> np.ndarray:
     steep = np.abs(dy) << 15
     flat = np.abs(dx) * round(0.4142135623730950488 * (1 << 15))
     falling = (dx ^ dy) >= 0
-    horizontal = (here > beside(-1, 0)) & (here >= beside(1, 0))
-    vertical = (here > beside(0, -1)) & (here >= beside(0, 1))
+    horizontal = (here > neighbour(-1, 0)) & (here >= neighbour(1, 0))
+    vertical = (here > neighbour(0, -1)) & (here >= neighbour(0, 1))
     diagonal = np.where(
         falling,
-        (here > beside(-1, -1)) & (here > beside(1, 1)),
-        (here > beside(1, -1)) & (here > beside(-1, 1)),
+        (here > neighbour(-1, -1)) & (here > neighbour(1, 1)),
+        (here > neighbour(1, -1)) & (here > neighbour(-1, 1)),
     )
     ridge = np.where(steep < flat, horizontal, diagonal)
     ridge = np.where(steep > flat + (np.abs(dx) << 16), vertical, ridge)
     weak = ridge & (here > low)
     strong = weak & (here > high)
-    # A weak edge stays if it hangs together with a strong one, within its own image.
+    # A weak edge stays if it is connected to a strong one, within its own image.
     neighbours = np.zeros((3, 3, 3), bool)
     neighbours[1] = True
-    labels, parts = ndimage.label(weak, neighbours)
-    kept = np.zeros(parts + 1, bool)
-    kept[labels[strong]] = True
-    return kept[labels]
+    labels, count = ndimage.label(weak, neighbours)
+    has_strong = np.zeros(count + 1, bool)
+    has_strong[labels[strong]] = True
+    edge: np.ndarray = has_strong[labels]
+    return edge
 
 
 def distances(marked: np.ndarray, most: int = 20) -> np.ndarray:
@@ -87,7 +88,8 @@ def distances(marked: np.ndarray, most: int = 20) -> np.ndarray:
 def _box_sum(values: np.ndarray) -> np.ndarray:
     padded = np.pad(values, ((0, 0), (1, 1), (1, 1)), mode="reflect")
     rows = padded[:, :-2] + padded[:, 1:-1] + padded[:, 2:]
-    return rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:]
+    total: np.ndarray = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:]
+    return total
 
 
 def equalise(images: np.ndarray, levels: int) -> np.ndarray:
@@ -103,7 +105,8 @@ def equalise(images: np.ndarray, levels: int) -> np.ndarray:
     above = (histogram.cumsum(axis=1) - lowest[:, None]).clip(0).astype(np.float32)
     table = np.rint(above * scale[:, None]).astype(np.uint8)
     table[flat] = first[flat, None]  # a single level stays what it is
-    return table.ravel()[coded].reshape(images.shape)
+    equalised: np.ndarray = table.ravel()[coded].reshape(images.shape)
+    return equalised
 
 
 def shading(layer: np.ndarray) -> np.ndarray:
@@ -137,7 +140,7 @@ def _drops(noise: np.ndarray, sigma: float, threshold: float) -> np.ndarray:
 def add_water(
     images: np.ndarray, noise: np.ndarray, sigma: float, threshold: float, amount: float
 ) -> np.ndarray:
-    """Let the noise's highest parts be drops of water."""
+    """Turn the highest noise into drops of water."""
     layer = _drops(noise, sigma, threshold)
     mask = layer * shading(layer)
     top = mask.max(axis=(1, 2), keepdims=True)
@@ -151,7 +154,7 @@ def add_water(
 def add_mud(
     images: np.ndarray, noise: np.ndarray, sigma: float, threshold: float, amount: float
 ) -> np.ndarray:
-    """Let the noise's highest parts be mud."""
+    """Turn the highest noise into mud."""
     mask = (_drops(noise, sigma, threshold) > threshold).astype(np.float32)
     mask = gauss(mask, amount)
     mask[mask < 0.8] = 0

@@ -31,8 +31,8 @@ def plasma(noise: np.ndarray, size: int, decay: float) -> np.ndarray:
         pairs = corners + np.roll(corners, -1, axis=1)
         centres = perturbed(pairs + np.roll(pairs, -1, axis=2))
         field[:, half::step, half::step] = centres
-        beside = centres + np.roll(centres, 1, axis=1)
-        field[:, ::step, half::step] = perturbed(beside + corners + np.roll(corners, -1, axis=2))
+        sideways = centres + np.roll(centres, 1, axis=1)
+        field[:, ::step, half::step] = perturbed(sideways + corners + np.roll(corners, -1, axis=2))
         above = centres + np.roll(centres, 1, axis=2)
         field[:, half::step, ::step] = perturbed(above + corners + np.roll(corners, -1, axis=1))
         step, amplitude = half, amplitude / decay
@@ -77,13 +77,14 @@ def add_frost(
     levels = np.arange(256)
     sums = image_weight * levels[:, None] + frost_weight * levels
     table = np.clip(sums, 0, 255).astype(np.uint8).ravel()
-    return table.take((images.astype(np.uint16) << 8) | crops)
+    mixed: np.ndarray = table.take((images.astype(np.uint16) << 8) | crops)
+    return mixed
 
 
 def snow(images: np.ndarray, level: tuple[float, ...], draws: Draws) -> np.ndarray:
     """Whiten the scene and let blurred flakes fall."""
     mean, std, zoom, threshold, radius, sigma, blend = level
-    # The motion blur likes many images at once, the rest few.
+    # The motion blur is faster on many images at once, the rest on few.
     blocks = [slice(start, start + 64) for start in range(0, len(images), 64)]
     layer = np.empty(images.shape[:3], np.uint8)
     for block in blocks:

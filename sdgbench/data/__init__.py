@@ -1,1 +1,1 @@
-"""Real data: parts that are found, fetched, decoded once, verified and kept."""
+"""Datasets' images and labels: domains, downloads, readers, stored and generated content."""

@@ -1,17 +1,15 @@
-"""Downloads that resume, retry, change mirrors and end with the right file or none."""
+"""Downloads that resume, retry, try all mirrors, and leave the right file or none."""
 
-import tarfile
+import socket
 import time
 import urllib.error
 import urllib.request
-import zipfile
-from contextlib import suppress
 from pathlib import Path
 
 from sdgbench import storage
-from sdgbench.data.parts import File, check_space
+from sdgbench.data.splits import File, check_space
 from sdgbench.errors import UserError, explain_os_errors
-from sdgbench.progress import Reporter
+from sdgbench.reporter import Reporter
 
 TRIES = 3  # per mirror
 TIMEOUT = 60.0
@@ -21,97 +19,78 @@ WEB_PAGE = (b"<!doctype", b"<html")
 
 
 class _Unusable(Exception):
-    """This mirror's answer is no good; another may be."""
+    """The response of this mirror is wrong, so that a retry is pointless; try the next one."""
 
 
 def download(file: File, folder: Path, reporter: Reporter, pause: float = 2.0) -> Path:
-    """Fetch a file into a folder. What was fetched before a cut is not fetched again."""
+    """Download a file into a folder, continuing a download that was interrupted."""
     path = folder / file.name
-    with storage.owned(folder, wait=24 * 3600):  # two prepares take turns, and the second finds it
+    with storage.locked(folder, wait=24 * 3600):  # of two processes one waits
         if path.exists() and file.matches(path):
             return path
-        complaints = []
+        failures = []
         for url in file.urls:
             for attempt in range(TRIES):
                 if attempt:
                     time.sleep(pause * 2 ** (attempt - 1))
                 try:
-                    _fetch(file, url, path, reporter)
+                    _download(file, url, path, reporter)
                     return path
-                except _Unusable as error:  # the same answer would come again
-                    complaints.append(f"{url}: {error}")
+                except _Unusable as error:
+                    failures.append(f"{url}: {error}")
                     break
                 except (urllib.error.URLError, TimeoutError, ConnectionError, EOFError) as error:
                     reason = getattr(error, "reason", None) or error
-                    complaint = f"{url}: {reason}"
-                    client_error = isinstance(error, urllib.error.HTTPError) and error.code < 500
-                    if client_error or attempt == TRIES - 1:
-                        complaints.append(complaint)
-                    if client_error:
+                    failure = f"{url}: {reason}"
+                    # Another try in a few seconds would end the same.
+                    final = isinstance(reason, socket.gaierror) or (
+                        isinstance(error, urllib.error.HTTPError) and error.code < 500
+                    )
+                    if final or attempt == TRIES - 1:
+                        failures.append(failure)
+                    if final:
                         break
     raise UserError(
-        f"{file.name} could not be fetched ({'; '.join(complaints) or 'it has no address'}). "
-        "Fetch it by hand and use: sdgbench data import"
+        f"{file.name} could not be downloaded ({'; '.join(failures) or 'it has no URL'}). "
+        "Download it by hand, then: sdgbench data import"
     )
 
 
-def _fetch(file: File, url: str, path: Path, reporter: Reporter) -> None:
+def _download(file: File, url: str, path: Path, reporter: Reporter) -> None:
     partial = path.with_name(f"{path.name}.part")
-    have = partial.stat().st_size if partial.exists() else 0
+    resumed_at = partial.stat().st_size if partial.exists() else 0
     request = urllib.request.Request(url, headers={"User-Agent": "sdgbench"})
-    if have:
-        request.add_header("Range", f"bytes={have}-")
+    if resumed_at:
+        request.add_header("Range", f"bytes={resumed_at}-")
     try:
-        answer = urllib.request.urlopen(request, timeout=TIMEOUT)
+        response = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
-        if error.code != 416:  # nothing is left to fetch, or another file is there now
+        if error.code != 416:  # 416: nothing is left to download, or the file has changed
             raise
         if not file.matches(partial):
             partial.unlink()
-            raise ConnectionError("the file there has changed") from None
+            raise ConnectionError("the file on the server has changed") from None
         partial.replace(path)
         return
-    with answer, explain_os_errors("write", path):
-        if answer.status != 206:
-            have = 0
-        total = have + int(answer.headers.get("Content-Length") or 0)
-        check_space(path.parent, max(total - have, 0))
-        reporter.begin(f"{file.name} MB", -(-total // MEGABYTE), have // MEGABYTE)
-        began, received = time.perf_counter(), have
-        with partial.open("ab" if have else "wb") as out:
-            while chunk := answer.read(CHUNK):
+    with response, explain_os_errors("write", path):
+        if response.status != 206:
+            resumed_at = 0
+        total = resumed_at + int(response.headers.get("Content-Length") or 0)
+        check_space(path.parent, max(total - resumed_at, 0))
+        reporter.begin(f"{file.name} MB", -(-total // MEGABYTE), resumed_at // MEGABYTE)
+        start, received = time.perf_counter(), resumed_at
+        with partial.open("ab" if resumed_at else "wb") as out:
+            while chunk := response.read(CHUNK):
                 if received == 0 and chunk.lstrip()[:9].lower().startswith(WEB_PAGE):
-                    raise _Unusable("a web page came instead of the file")
+                    raise _Unusable("the server sent a web page instead of the file")
                 out.write(chunk)
                 received += len(chunk)
                 reporter.update(-(-received // MEGABYTE), None, 0.0)
         reporter.end()
         if total > received:
-            speed = (received - have) / max(1e-9, time.perf_counter() - began)
-            raise EOFError(f"the connection was cut at {received:,} of {total:,} ({speed:.0f} B/s)")
+            speed = (received - resumed_at) / max(1e-9, time.perf_counter() - start)
+            raise EOFError(f"the connection broke at {received:,} of {total:,} B ({speed:.0f} B/s)")
     if not file.matches(partial):
         partial.unlink()
         raise _Unusable("its checksum is not the published one")
     partial.replace(path)
-
-
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a tar or zip file, refusing what would land outside the folder."""
-    with explain_os_errors("write", folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            if zipfile.is_zipfile(archive):
-                with zipfile.ZipFile(archive) as content:
-                    for name in content.namelist():
-                        if not (folder / name).resolve().is_relative_to(folder.resolve()):
-                            raise UserError(f"{archive} wants to write outside its folder: {name}")
-                    content.extractall(folder)
-            else:
-                with tarfile.open(archive) as content:
-                    content.extractall(folder, filter="data")
-        except tarfile.FilterError as error:
-            raise UserError(f"{archive} wants to write outside its folder: {error}") from None
-        except (tarfile.ReadError, zipfile.BadZipFile, EOFError) as error:
-            with suppress(OSError):
-                archive.unlink()
-            raise UserError(f"{archive} is damaged ({error}). It was deleted: try again.") from None

@@ -1,4 +1,4 @@
-"""How far every run of a folder is, by its files alone: no scheduler is asked, no torch loaded."""
+"""The status of every run of a folder, from its files alone: neither Slurm nor torch is needed."""
 
 import os
 import socket
@@ -8,155 +8,165 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from sdgbench import progress, record, storage
-from sdgbench.errors import UserError
+import msgspec
+
+from sdgbench import storage
+from sdgbench.errors import UserError, printable
+from sdgbench.launch.progress import PROGRESS_FILE, RunProgress
+from sdgbench.launch.slurm.queue import QUEUE_FILE, QueuedJob
+from sdgbench.records.failure import FAILURE_FILE, Failure
+from sdgbench.records.folders import run_folders
+from sdgbench.records.store import Store
+from sdgbench.spec.run_spec import run_label
 
 State = Literal["running", "failed", "pending", "interrupted", "done"]
 STATES: tuple[State, ...] = ("running", "failed", "pending", "interrupted", "done")
-FRESH = 120.0  # seconds; the file of a live run is never older, unless its machine is stuck
+FRESH_SECONDS = 120.0  # a live run's progress file is never older, unless its machine is stuck
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How far one run is."""
+class RunStatus:
+    """The status of one run."""
 
     dataset: str
     method: str
     id: str
     state: State
     label: str
-    detail: str = ""  # what a person wants to know of it
-    progress: dict[str, Any] | None = None  # the content of its progress file
-    queued: dict[str, Any] | None = None  # the scheduler's job, while it waits there
+    detail: str = ""  # in words: its progress, its failure, its job
+    progress: RunProgress | None = None  # while it runs, and after an interruption
+    queued: QueuedJob | None = None  # while it waits for the scheduler
 
 
-def standings(root: Path) -> list[Standing]:
-    """All runs of a folder: those under way first, then by name."""
-    record.Store(root).check()
+def run_statuses(root: Path) -> list[RunStatus]:
+    """The status of all runs of a folder: running ones first, then by name."""
+    Store(root).check()
     here, now = socket.gethostname(), datetime.now(UTC)
-    found = [_standing(folder, names, here, now) for folder, names in _run_folders(root)]
-    labels = Counter(one.label for one in found)  # the points of a grid share theirs
-    found = [
-        replace(one, label=f"{one.label} {one.id}") if labels[one.label] > 1 else one
-        for one in found
+    statuses = [_run_status(folder, names, here, now) for folder, names in _files_of_runs(root)]
+    labels = Counter(status.label for status in statuses)  # the points of a grid share theirs
+    statuses = [
+        replace(status, label=f"{status.label} {status.id}") if labels[status.label] > 1 else status
+        for status in statuses
     ]
-    return sorted(found, key=lambda one: (STATES.index(one.state), one.dataset, one.label, one.id))
+    return sorted(
+        statuses,
+        key=lambda status: (STATES.index(status.state), status.dataset, status.label, status.id),
+    )
 
 
-def counts(found: Iterable[Standing]) -> dict[State, int]:
-    """How many runs there are of each state, zeros included."""
-    counted = Counter(one.state for one in found)
+def counts(statuses: Iterable[RunStatus]) -> dict[State, int]:
+    """The number of runs in each state, zeros included."""
+    counted = Counter(status.state for status in statuses)
     return {state: counted[state] for state in STATES}
 
 
-def _run_folders(root: Path) -> Iterator[tuple[Path, set[str]]]:
+def _files_of_runs(root: Path) -> Iterator[tuple[Path, set[str]]]:
     """Folders of runs and the names of their files; a folder with a lock alone is no run."""
-    marks = {"spec.json", "record.json", "queued.json", "failed.json"}
-    for folder in sorted(root.glob("*/*/*")):
-        with suppress(OSError):  # deleted meanwhile, a file, or not ours to read
+    run_files = {"spec.json", "record.json", QUEUE_FILE, FAILURE_FILE}
+    for folder in map(Path, run_folders(root)):
+        with suppress(OSError):  # deleted meanwhile, or no permission to read it
             names = set(os.listdir(folder))  # noqa: PTH208
-            if names & marks:
+            if names & run_files:
                 yield folder, names
 
 
-def _standing(folder: Path, names: set[str], here: str, now: datetime) -> Standing:
-    latest = _content(folder, progress.PROGRESS_FILE, names)
-    queued = _content(folder, "queued.json", names)
+def _run_status(folder: Path, names: set[str], here: str, now: datetime) -> RunStatus:
+    progress = _read(folder, PROGRESS_FILE, names, RunProgress)
+    queued = None
     state: State
     if "record.json" in names:
         state, detail = "done", ""
-    elif latest and _is_alive(folder, latest, here, now):
-        state, detail = "running", _running(latest, here)
-    elif latest is None and storage.is_owned(folder):  # on a full disk, say
+    elif progress and _is_alive(folder, progress, here, now):
+        state, detail = "running", _describe_running(progress, here)
+    elif progress is None and storage.is_locked(folder):  # such as on a full disk
         state, detail = "running", ""
-    elif "failed.json" in names:
-        failure = _content(folder, "failed.json", names) or {}
+    elif FAILURE_FILE in names:
         state = "failed"
-        detail = f"{failure.get('error', 'unknown')}: {failure.get('message', '')}"
-    elif "queued.json" in names:
-        queued = queued or {}
+        detail = str(_read(folder, FAILURE_FILE, names, Failure) or Failure())
+    elif QUEUE_FILE in names:
         state = "pending"
-        detail = f"{queued.get('launcher', '')} job {queued.get('job', 'unknown')}".strip()
+        queued = _read(folder, QUEUE_FILE, names, QueuedJob)
+        detail = f"{queued.launcher} job {queued.job}" if queued else "job unknown"
     else:
-        state, detail = "interrupted", _interrupted(latest, names, here, now)
+        state, detail = "interrupted", _describe_interrupted(progress, names, here, now)
     dataset, method = folder.parts[-3:-1]
-    return Standing(
-        dataset, method, folder.name, state, _label(folder, names), detail,
-        latest if state in ("running", "interrupted") else None,
-        queued if state == "pending" else None,
-    )  # fmt: skip
+    return RunStatus(
+        printable(dataset),
+        printable(method),
+        printable(folder.name),
+        state,
+        printable(_label(folder, names)),
+        printable(detail),
+        progress if state in ("running", "interrupted") else None,
+        queued,
+    )
 
 
-def _content(folder: Path, name: str, names: set[str]) -> dict[str, Any] | None:
-    """What a file says; nothing where it is missing or damaged."""
+def _read(folder: Path, name: str, names: set[str], kind: type[T]) -> T | None:
+    """The content of a file; None if it is missing or damaged."""
     if name in names:
         with suppress(UserError):
-            found = storage.read_json(folder / name)
-            return found if isinstance(found, dict) else None
+            return storage.read_struct(folder / name, kind)
     return None
 
 
 def _label(folder: Path, names: set[str]) -> str:
-    spec = _content(folder, "spec.json", names) or {}
+    spec = _read(folder, "spec.json", names, dict[str, Any]) or {}
     try:
-        return record.label(spec)
+        return run_label(spec, spec.get("param_changes", ()))
     except KeyError:
-        dataset, method, name = folder.parts[-3:]
-        return f"{method} on {dataset} ({name})"
+        dataset, method, run_id = folder.parts[-3:]
+        return f"{method} on {dataset} ({run_id})"
 
 
-def _is_alive(folder: Path, latest: dict[str, Any], here: str, now: datetime) -> bool:
-    if "stopped" in latest:
+def _is_alive(folder: Path, progress: RunProgress, here: str, now: datetime) -> bool:
+    if progress.stopped is not msgspec.UNSET:
         return False
-    fresh = _age(latest, now) <= FRESH
-    if latest.get("host") != here:
+    fresh = abs(_age(progress, now)) <= FRESH_SECONDS  # clocks differ, but not by hours
+    if progress.host != here:
         return fresh  # locks and processes of another machine cannot be seen from here
     try:
-        os.kill(int(latest["pid"]), 0)
+        os.kill(progress.pid, 0)
     except PermissionError:
-        pass  # somebody else's, and alive
-    except (OSError, KeyError, TypeError, ValueError):
+        pass  # another user's process, and alive
+    except (OSError, OverflowError):
         return False
-    return fresh or storage.is_owned(folder)  # an old file, and perhaps another process's number
+    return fresh or storage.is_locked(folder)  # an old file, and perhaps another process's number
 
 
-def _age(latest: dict[str, Any], now: datetime) -> float:
-    """Seconds since the file was written."""
+def _age(progress: RunProgress, now: datetime) -> float:
+    """Seconds since the file was written; infinite if it does not contain a time."""
     try:
-        return (now - datetime.fromisoformat(latest["time"])).total_seconds()
-    except (KeyError, TypeError, ValueError):
+        return (now - datetime.fromisoformat(progress.time)).total_seconds()
+    except (TypeError, ValueError):
         return float("inf")
 
 
-def _place(latest: dict[str, Any]) -> str:
-    try:
-        keys = ("phase", "done", "total", "loss", "rate")
-        return progress.tell(*(latest[key] for key in keys))
-    except (KeyError, TypeError, ValueError):
-        return "place unknown"
-
-
-def _running(latest: dict[str, Any], here: str) -> str:
-    left = latest.get("seconds_left")
-    parts = [_place(latest)]
-    if isinstance(left, int):
+def _describe_running(progress: RunProgress, here: str) -> str:
+    parts = [str(progress)]
+    left = progress.run_seconds_left
+    left = progress.seconds_left if left is None else left
+    if left is not None:
         parts.append(f"{timedelta(seconds=left)} left")
-    if latest.get("host") != here:
-        parts.append(f"on {latest.get('host')}")
+    if progress.host != here:
+        parts.append(f"on {progress.host}")
     return ", ".join(parts)
 
 
-def _interrupted(latest: dict[str, Any] | None, names: set[str], here: str, now: datetime) -> str:
+def _describe_interrupted(
+    progress: RunProgress | None, names: set[str], here: str, now: datetime
+) -> str:
     parts = []
-    if latest and "stopped" in latest:
-        parts.append(str(latest["stopped"]))
-    elif latest:
-        parts.append(f"{latest.get('phase')} {latest.get('done')}/{latest.get('total')}")
-        age = _age(latest, now)
+    if progress and progress.stopped is not msgspec.UNSET:
+        parts.append(progress.stopped)
+    elif progress:
+        parts.append(f"{progress.phase} {progress.done}/{progress.total}")
+        age = _age(progress, now)
         if age < float("inf"):
-            host = "" if latest.get("host") == here else f" on {latest.get('host')}"
+            host = "" if progress.host == here else f" on {progress.host}"
             parts.append(f"last seen {_ago(age)} ago{host}")
     if "checkpoint.pt" not in names:
         parts.append("no checkpoint yet")

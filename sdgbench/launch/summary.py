@@ -1,4 +1,4 @@
-"""What a matrix came to, as a table and an exit code."""
+"""The results of a matrix as a table, and the exit code of the command."""
 
 import sys
 from collections.abc import Collection, Sequence
@@ -8,17 +8,25 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sdgbench.launch.one import Outcome, Result
+from sdgbench.errors import printable
+from sdgbench.launch.attempt import Outcome, Result
 
-STYLES = {"done": "green", "failed": "bold red", "failed before": "red", "refused": "red",
-          "skipped": "yellow", "stopped": "yellow"}  # fmt: skip
+STYLES = {
+    "done": "green",
+    "failed": "bold red",
+    "failed before": "red",
+    "refused": "red",
+    "skipped": "yellow",
+    "stopped": "yellow",
+}
 
 
 def conclude(results: Sequence[Result], console: Console, runs: Path) -> int:
-    """Print a summary and return the exit code."""
+    """Print a summary of the results and return the exit code."""
     if all(result.outcome == "refused" for result in results):
         for remark in dict.fromkeys(result.remark for result in results):
-            print(f"Error: {remark}", file=sys.stderr)
+            if not console.quiet:
+                print(f"Error: {printable(remark)}", file=sys.stderr)
     else:
         _summarise(results, console, runs)
     return exit_code({result.outcome for result in results})
@@ -31,13 +39,13 @@ def _summarise(results: Sequence[Result], console: Console, runs: Path) -> None:
     for title in ("source", "unseen", "time"):
         table.add_column(title, justify="right", no_wrap=True)
     for result in results:
-        best = result.record["results"]["last"] if result.record else {}
-        source = best.get("source_val")
+        last = result.record.last if result.record else None
+        source = last.source_val if last else None
         table.add_row(
             escape(result.spec.label),
             f"[{STYLES.get(result.outcome, 'default')}]{result.outcome}[/]",
             f"{100 * source:.1f}" if source is not None else "",
-            f"{100 * best['average']:.1f}" if best else "",
+            f"{100 * last.average:.1f}" if last else "",
             f"{result.seconds:.0f} s" if result.outcome == "done" else "",
         )
     console.print()
@@ -45,21 +53,30 @@ def _summarise(results: Sequence[Result], console: Console, runs: Path) -> None:
     for result in results:
         if result.remark:
             style = STYLES.get(result.outcome, "default")
-            console.print(f"[{style}]{result.outcome}[/] {escape(result.spec.label)}: "
-                          f"{escape(result.remark)}", soft_wrap=True)  # fmt: skip
-    reduced = {r.record["flags"]["reduced_scale"] for r in results if r.record} - {None}
-    for text in sorted(reduced):
-        console.print(f"[yellow]reduced scale[/]: {escape(text)}", soft_wrap=True)
+            console.print(
+                f"[{style}]{result.outcome}[/] {escape(result.spec.label)}: "
+                f"{escape(printable(result.remark))}",
+                soft_wrap=not console.is_terminal,
+            )
+    reduced = {r.record.flags.reduced_scale for r in results if r.record}
+    for text in sorted(filter(None, reduced)):
+        console.print(
+            f"[yellow]reduced scale[/]: {escape(printable(text))}",
+            soft_wrap=not console.is_terminal,
+        )
     if any(result.record for result in results):
-        console.print(f"source, unseen: per cent on held-out source and on the mean unseen domain, "
-                      f"last iterate. All domains: sdgbench compare --runs {escape(str(runs))}",
-                      style="dim", soft_wrap=True)  # fmt: skip
+        console.print(
+            f"source, unseen: per cent on held-out source and on the mean unseen domain, "
+            f"last iterate. All domains: sdgbench compare --runs {escape(str(runs))}",
+            style="dim",
+            soft_wrap=not console.is_terminal,
+        )
     if any(result.outcome in ("stopped", "not started") for result in results):
         console.print("Stopped and saved. Run the same command again to go on.", style="bold")
 
 
 def exit_code(outcomes: Collection[Outcome]) -> int:
-    """What the shell is told."""
+    """The exit code: 1 if a run failed, 2 if one was refused, 130 after a stop, else 0."""
     if "failed" in outcomes or "failed before" in outcomes:
         return 1
     if "refused" in outcomes:

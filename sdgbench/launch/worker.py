@@ -1,4 +1,4 @@
-"""The far side of ``processes``: a process that does one run after another for its parent."""
+"""What a worker process does: one run after another for its parent (``worker_pool``)."""
 
 import os
 import pickle
@@ -7,104 +7,106 @@ import threading
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sdgbench.launch.one import Order
+    from sdgbench.launch.attempt import RunOptions
+    from sdgbench.spec.run_spec import RunSpec
 
 
 @dataclass(frozen=True)
-class Setup:
+class WorkerSetup:
     """What a worker must know before its first run."""
 
-    order: "Order"
+    options: "RunOptions"
     device: str
-    threads: int
     plugins: tuple[Path, ...]
-    beside: int = 0  # how many other processes run at the same time
+    other_processes: int = 0  # how many run at the same time
 
 
-class Parent:
-    """The line to the parent: runs come in, news go out.
+class ParentConnection:
+    """The worker's end of the connection: runs come in, events go out.
 
-    A thread listens, so that a step costs nothing to ask whether to stop. The line also breaks
-    when the parent dies, however it died: then the worker saves its run and ends, too.
+    A thread fills the inbox, so that a step costs nothing to check for a stop. The connection
+    also breaks when the parent dies, however it died: then the worker saves its run and ends, too.
     """
 
     def __init__(self, handle: int) -> None:
-        self.line: Connection[Any, Any] = Connection(handle)
-        self.letters: SimpleQueue[bytes] = SimpleQueue()
-        self.stop_asked = False
-        threading.Thread(target=self._listen, daemon=True).start()
+        self.connection: Connection[Any, Any] = Connection(handle)
+        self.inbox: SimpleQueue[bytes] = SimpleQueue()  # pickled; empty bytes: stop
+        self.stop_requested = False
+        threading.Thread(target=self._fill_inbox, daemon=True).start()
 
-    def _listen(self) -> None:
+    def _fill_inbox(self) -> None:
         with suppress(EOFError, OSError):
-            while letter := self.line.recv_bytes():
-                self.letters.put(letter)
+            while message := self.connection.recv_bytes():
+                self.inbox.put(message)
         self.stop()
 
     def stop(self, *_: object) -> None:
         """Save at the next step and do no more runs."""
-        self.stop_asked = True
-        self.letters.put(b"")
+        self.stop_requested = True
+        self.inbox.put(b"")
 
-    def tell(self, *news: object) -> None:
-        """Send news; if nobody listens any more, the thread will notice."""
+    def send(self, *event: object) -> None:
+        """Send an event: its name and its values. If the parent is gone, the thread notices."""
         with suppress(OSError):
-            self.line.send(news)
+            self.connection.send(event)
 
-    def news(self, name: str) -> Callable[..., None]:
-        """A function that sends its arguments under a name."""
-        return lambda *values: self.tell(name, *values)
+    def sender(self, name: str) -> Callable[..., None]:
+        """A function that sends its arguments as the event of this name."""
+        return lambda *values: self.send(name, *values)
 
 
-class Told:
-    """A reporter that tells the parent."""
+class PipeReporter:
+    """A reporter that sends each call to the parent, as an event with the method's name."""
 
-    def __init__(self, parent: Parent) -> None:
-        self.begin, self.update = parent.news("begin"), parent.news("update")
-        self.end, self.note = parent.news("end"), parent.news("note")
+    def __init__(self, parent: ParentConnection) -> None:
+        self.plan, self.begin = parent.sender("plan"), parent.sender("begin")
+        self.update = parent.sender("update")
+        self.end, self.note = parent.sender("end"), parent.sender("note")
 
 
 def main(handle: int) -> None:
-    """Work until there is no more, a stop is asked for, or the parent is gone."""
-    parent = Parent(handle)
+    """Execute runs until there are no more, a stop is requested, or the parent is gone."""
+    parent = ParentConnection(handle)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, parent.stop)
     import torch
 
     from sdgbench import registry
-    from sdgbench.device import BESIDE, Device
-    from sdgbench.launch.one import Result, run_one
+    from sdgbench.launch.attempt import Result, run_one
+    from sdgbench.training.device import CONCURRENT_RUNS, Device
 
-    if not (letter := parent.letters.get()):
+    if not (message := parent.inbox.get()):
         return
-    setup: Setup = pickle.loads(letter)
-    os.environ[BESIDE] = str(setup.beside)
-    torch.set_num_threads(setup.threads)
+    setup: WorkerSetup = pickle.loads(message)
+    os.environ[CONCURRENT_RUNS] = str(setup.other_processes)
     for file in setup.plugins:
         registry.add_plugin(file)
-    device = Device(setup.device, setup.order.execution)
+    device = Device(setup.device, setup.options.execution)
     if device.kind == "cuda":
         torch.cuda.set_device(device.torch)
-    while letter := parent.letters.get():
-        spec = pickle.loads(letter)
+    while message := parent.inbox.get():
+        spec = pickle.loads(message)
         result = Result(spec, "not started")
-        if not parent.stop_asked:
+        if not parent.stop_requested:
             result = run_one(
-                spec, setup.order, device, nullcontext(Told(parent)), lambda: parent.stop_asked,
-                lambda error: parent.tell("crash", _traceback()),
-            )  # fmt: skip
-        parent.tell("result", result)
+                spec,
+                setup.options,
+                device,
+                nullcontext(PipeReporter(parent)),
+                lambda: parent.stop_requested,
+                partial(_send_crash, parent, spec),
+            )
+        parent.send("result", result)
 
 
-def _traceback() -> str:
-    from rich.console import Console
+def _send_crash(parent: ParentConnection, spec: "RunSpec", error: Exception) -> None:
+    from sdgbench.launch.crash import describe_crash
 
-    console = Console(highlight=False)
-    with console.capture() as printed:
-        console.print_exception(max_frames=8)
-    return printed.get()
+    parent.send("crash", describe_crash(error, spec))

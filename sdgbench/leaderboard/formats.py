@@ -6,62 +6,17 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from sdgbench.leaderboard.table import TIE, Cell, Column, Line, Table
+from sdgbench.leaderboard.layout import clean, leading
+from sdgbench.leaderboard.names import display_name
+from sdgbench.leaderboard.table import TIE, Cell, Column, Table
 
-FIELDS = (
-    "dataset",
-    "preset",
-    "remark",
-    "metric",
-    "reduced_scale",
-    "choice",
-    "view",
-    "table",
-    "method",
-    "n",
-    "seeds",
-    "ties_with_best",
-    "notes",
-)  # of every row in CSV and JSON
-LATEX_WIDTH = 84  # letters that fit side by side; wider tables go on below
-
-
-def clean(value: object) -> str:
-    """Text that cannot steer a terminal or break a line."""
-    text = str(value)
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
-
-
-def count(line: Line) -> str:
-    """The number of seeds, as it is shown."""
-    return "-" if line.n is None else str(line.n)
-
-
-def leading(table: Table, line: Line, escape: Callable[[object], str]) -> list[str]:
-    """The first cells of a line: its name and, where it is known, the number of seeds."""
-    return [escape(line.method), *([count(line)] if table.is_counted else [])]
-
-
-def blocks(
-    columns: Sequence[Column], fits: Callable[[Sequence[Column]], bool]
-) -> list[list[Column]]:
-    """Divide columns into blocks that fit, at the borders of groups where that is possible."""
-    keys = [column for column in columns if column.is_key]
-    others = [column for column in columns if not column.is_key]
-    found: list[list[Column]] = [[]]
-    for position, column in enumerate(others):
-        starts_group = not position or column.group != others[position - 1].group
-        group = [c for c in others[position:] if c.group == column.group] if column.group else []
-        keeps_together = starts_group and group and fits([*keys, *group])
-        wanted = [*keys, *found[-1], *(group if keeps_together else [column])]
-        if found[-1] and not fits(wanted):
-            found.append([])
-        found[-1].append(column)
-    return [[*keys, *block] for block in found]
+RULES = {  # of a tabular: top, middle, bottom
+    "booktabs": (r"\toprule", r"\midrule", r"\bottomrule"),
+    "plain": (r"\hline", r"\hline", r"\hline"),
+}
 
 
 # Markdown
@@ -95,7 +50,7 @@ def _markdown(table: Table) -> str:
         text.append(f"- **Reduced scale**: {markdown_text(table.reduced)}")
     text += [f"- {markdown_text(note)}" for note in table.notes]
     if table.legend:
-        text.append(f"- {markdown_text(table.legend)}")
+        text.append(f"- {markdown_text('; '.join(table.legend))}")
     return "\n".join(text).rstrip("\n") + "\n"
 
 
@@ -111,12 +66,29 @@ def markdown(tables: Sequence[Table]) -> str:
 # LaTeX
 
 _LATEX = {  # \$ would ask for a font that a small TeX lacks
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\char36{}", "&": r"\&", "#": r"\#",
-    "%": r"\%", "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "{''}",
-    "[": "{[}", "]": "{]}", "*": "{*}",  # after a line's end they would be read as its arguments
-    "±": r"$\pm$", TIE: r"$\approx$", "×": r"$\times$", "→": r"$\rightarrow$", "−": "$-$",
-}  # fmt: skip
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\char36{}",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "{''}",
+    "[": "{[}",
+    "]": "{]}",
+    "*": "{*}",  # after a line's end they would be read as its arguments
+    "±": r"$\pm$",
+    TIE: r"$\approx$",
+    "×": r"$\times$",
+    "→": r"$\rightarrow$",
+    "−": "$-$",
+}
 
 
 def latex_text(value: object) -> str:
@@ -139,33 +111,34 @@ def _latex_cell(cell: Cell) -> str:
     return rf"\underline{{{text}}}" if cell.rank == 2 else text
 
 
-def _latex(table: Table) -> str:
+def _latex(table: Table, rules: str, with_notes: bool) -> str:
+    top, middle, bottom = RULES[rules]
+    caption = f"{table.title}. Reduced scale: {table.reduced}" if table.reduced else table.title
     lines = [r"\begin{table}[htbp]", r"\centering\footnotesize\setlength{\tabcolsep}{4pt}"]
-    lines.append(rf"\caption{{{latex_text(table.title)}}}")
-    widths = {column.name: _letters(table, column) for column in table.columns}
-    room = LATEX_WIDTH - 5 - max((len(clean(line.method)) for line in table.lines), default=0)
-    for block in blocks(table.columns, lambda cs: sum(widths[c.name] for c in cs) <= room):
-        sides = "".join("l" if column.is_text else "r" for column in block)
-        first = "lr" if table.is_counted else "l"
-        lines += [rf"\begin{{tabular}}{{{first}{sides}}}", r"\toprule"]
-        if any(column.group for column in block):
-            lines.append(" & " * len(first) + " & ".join(_latex_groups(block)) + r" \\")
-        heads = [latex_text(table.label), *(["n"] if table.is_counted else [])]
-        heads += [latex_text(column.name) for column in block]
-        lines += [" & ".join(heads) + r" \\", r"\midrule"]
-        for line in table.lines:
-            cells = [_latex_cell(line.cells[column.name]) for column in block]
-            lines.append(" & ".join([*leading(table, line, latex_text), *cells]) + r" \\")
-        lines += [r"\bottomrule", r"\end{tabular}", r"\par\smallskip"]
-    said = [f"Reduced scale: {table.reduced}"] if table.reduced else []
-    for note in [*said, *table.notes, *([table.legend] if table.legend else [])]:
-        lines.append(rf"\parbox{{\linewidth}}{{\raggedright\scriptsize {latex_text(note)}}}\par")
+    lines.append(rf"\caption{{{latex_text(caption)}}}")
+    first = "lr" if table.is_counted else "l"
+    sides = "".join("l" if column.is_text else "r" for column in table.columns)
+    lines += [rf"\begin{{tabular}}{{{first}{sides}}}", top]
+    if any(column.group for column in table.columns):
+        lines.append(" & " * len(first) + " & ".join(_latex_groups(table.columns)) + r" \\")
+    heads = [latex_text(table.label), *(["n"] if table.is_counted else [])]
+    heads += [latex_text(column.name) for column in table.columns]
+    lines += [" & ".join(heads) + r" \\", middle]
+    for line in table.lines:
+        titled = replace(line, method=display_name(line.method))
+        cells = [_latex_cell(line.cells[column.name]) for column in table.columns]
+        lines.append(" & ".join([*leading(table, titled, latex_text), *cells]) + r" \\")
+    lines += [bottom, r"\end{tabular}"]
+    notes = [*table.notes, *(["; ".join(table.legend)] if table.legend else [])]
+    if with_notes:
+        lines.append(r"\par\smallskip")
+        lines += [
+            rf"\parbox{{\linewidth}}{{\raggedright\scriptsize {latex_text(note)}}}\par"
+            for note in notes
+        ]
+    else:  # what a reader must know stays next to the numbers
+        lines += [f"% {clean(note)}" for note in notes]
     return "\n".join([*lines, r"\end{table}", ""])
-
-
-def _letters(table: Table, column: Column) -> int:
-    texts = (column.name, *(str(line.cells[column.name]) for line in table.lines))
-    return max(map(len, texts)) + 2
 
 
 def _latex_groups(block: Sequence[Column]) -> Iterator[str]:
@@ -180,9 +153,10 @@ def _latex_groups(block: Sequence[Column]) -> Iterator[str]:
         position += width
 
 
-def latex(tables: Sequence[Table]) -> str:
-    r"""Tables for a document that has \usepackage{booktabs}."""
-    return "% needs \\usepackage{booktabs}\n" + "\n".join(_latex(table) for table in tables)
+def latex(tables: Sequence[Table], rules: str = "booktabs", with_notes: bool = False) -> str:
+    """Tables for a paper: one tabular each, display names of methods, notes as comments."""
+    needs = "% needs \\usepackage{booktabs}\n" if rules == "booktabs" else ""
+    return needs + "\n".join(_latex(table, rules, with_notes) for table in tables)
 
 
 # CSV and JSON
@@ -202,7 +176,7 @@ def flat(tables: Sequence[Table]) -> list[dict[str, Any]]:
                     continue
                 row[column.name] = cell.mean
                 if cell.half is not None:
-                    row[f"{column.name} ±"] = cell.half
+                    row[f"{column.name} {table.spread}"] = cell.half
                 if cell.text:
                     row[f"{column.name} says"] = cell.text
             row["ties_with_best"] = ", ".join(
@@ -216,12 +190,12 @@ def flat(tables: Sequence[Table]) -> list[dict[str, Any]]:
 
 
 def as_json(tables: Sequence[Table]) -> str:
-    """A list of flat rows."""
+    """All lines as one JSON list of flat objects."""
     return json.dumps(flat(tables), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def as_csv(tables: Sequence[Table]) -> str:
-    """Flat rows below all the columns that any of them has."""
+    """All lines as one CSV file with the columns that any of them has."""
     rows = flat(tables)
     last = ["ties_with_best", "notes"]
     names = [n for n in dict.fromkeys(name for row in rows for name in row) if n not in last]
@@ -254,7 +228,7 @@ def html_text(value: object) -> str:
 
 
 def html_table(table: Table) -> str:
-    """One table with what belongs below it, to stand in any page."""
+    """One table with its notes and legend below it, as a fragment for any page."""
     heads = "".join(
         f'<th scope="col"{_class(c)} title="{html_text(c.definition)}">{html_text(c.name)}</th>'
         for c in table.columns
@@ -281,7 +255,7 @@ def html_table(table: Table) -> str:
     text.append("</tbody></table><ul>")
     if table.reduced:
         text.append(f"<li><strong>Reduced scale</strong>: {html_text(table.reduced)}</li>")
-    for note in [*table.notes, *([table.legend] if table.legend else [])]:
+    for note in [*table.notes, *(["; ".join(table.legend)] if table.legend else [])]:
         text.append(f"<li>{html_text(note)}</li>")
     return "\n".join([*text, "</ul>"])
 
@@ -308,21 +282,30 @@ def as_html(tables: Sequence[Table]) -> str:
 
 def as_text(tables: Sequence[Table]) -> str:
     """What a terminal shows, without colours."""
-    from sdgbench.leaderboard import terminal
+    from sdgbench.leaderboard import terminal  # only here: other formats need no rich
 
     return terminal.plain(tables)
 
 
 FORMATS: dict[str, Callable[[Sequence[Table]], str]] = {
-    "table": as_text, "md": markdown, "latex": latex, "csv": as_csv, "json": as_json,
+    "table": as_text,
+    "md": markdown,
+    "latex": latex,
+    "csv": as_csv,
+    "json": as_json,
     "html": as_html,
-}  # fmt: skip
+}
 SUFFIXES = {
-    ".txt": "table", ".md": "md", ".tex": "latex", ".csv": "csv", ".json": "json",
-    ".html": "html", ".htm": "html",
-}  # fmt: skip
+    ".txt": "table",
+    ".md": "md",
+    ".tex": "latex",
+    ".csv": "csv",
+    ".json": "json",
+    ".html": "html",
+    ".htm": "html",
+}
 
 
 def render(tables: Sequence[Table], style: str) -> str:
-    """Print tables in a format of FORMATS."""
+    """Render tables in one of FORMATS."""
     return FORMATS[style](tables)

@@ -1,101 +1,107 @@
-"""Which runs may be compared, and what must be said when others may not."""
+"""Which runs may be compared: leaderboards of one protocol each, and their rows."""
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
-from sdgbench.leaderboard.runs import Ground, Known, Run, as_run
-from sdgbench.record import Record
-from sdgbench.settings import show
+from sdgbench.leaderboard import environment
+from sdgbench.leaderboard.protocol import KnownProtocols, Protocol
+from sdgbench.leaderboard.runs import Run, as_run
+from sdgbench.leaderboard.table import facts
+from sdgbench.records.schema import Record
 
-if TYPE_CHECKING:
-    from sdgbench.leaderboard.table import Line, Table
-
-BASELINE = "erm"
 MOST_NAMES = 5  # in a note; the rest is counted
-DATA_FLAGS = {"unverified_data": "unverified data", "regenerated": "regenerated"}
-KNOWN_FLAGS = {
-    *DATA_FLAGS, "reduced_scale", "recipe_changed", "pretrained", "incomplete_source",
-    "frost_overlays", "reduced_parameters", "params_changed",
-}  # fmt: skip
 
 
 @dataclass
 class Row:
-    """A method with one set of parameters: its runs on the same ground, one per seed."""
+    """One version of a method with one set of parameters: its runs, one per seed."""
 
     method: str
     variant: str  # parameters that were changed, or differ between rows, as key=value
     runs: dict[int, Run] = field(default_factory=dict)  # by seed, in order
-    changed: Mapping[str, Any] | None = None  # parameters that were set by hand; None: not told
+    changed: Mapping[str, Any] | None = None  # parameters set by hand; None: not recorded
+    version: str = ""  # start of the hash of the method's file, where rows differ in it alone
 
     @property
     def name(self) -> str:
-        """What stands in the first column."""
-        return f"{self.method} ({self.variant})" if self.variant else self.method
+        """The name in the first column: the method, its version, and what was changed."""
+        name = f"{self.method} @{self.version}" if self.version else self.method
+        return f"{name} ({self.variant})" if self.variant else name
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """All parameters."""
+        params: Mapping[str, Any] = json.loads(next(iter(self.runs.values())).params)
+        return params
 
     @property
     def reductions(self) -> dict[str, tuple[object, object]]:
         """Parameters that the preset reduces: the value used and the published one."""
-        found = {}
+        reductions: dict[str, tuple[object, object]] = {}
         for run in self.runs.values():
-            reduced = run.flags.get("reduced_parameters")
-            for name, pair in reduced.items() if isinstance(reduced, dict) else ():
-                used, published = pair if isinstance(pair, list) and len(pair) == 2 else (pair, "?")
-                found[str(name)] = (used, published)
-        return found
+            reductions |= run.flags.reduced_parameters
+        return reductions
+
+
+class Duplicate(NamedTuple):
+    """A note on a record of a run that another record has, too."""
+
+    row: str
+    text: str
 
 
 @dataclass
-class Board:
+class Leaderboard:
     """Runs that may be compared: same dataset, version, options, preset, recipe and domains."""
 
-    ground: Ground
+    protocol: Protocol
     rows: list[Row]
-    remark: str = ""  # what sets it apart from the other boards of its dataset and preset
-    duplicates: tuple[str, ...] = ()  # records that say the same run again
+    remark: str = ""  # what sets it apart from the others of its dataset and preset
+    duplicates: tuple[Duplicate, ...] = ()
+    left_out: str = ""  # a note on runs of other environments
 
     @property
     def dataset(self) -> str:
         """The dataset's name."""
-        return self.ground.dataset
+        return self.protocol.dataset
 
     @property
     def preset(self) -> str:
         """The preset's name."""
-        return self.ground.preset
+        return self.protocol.preset
 
     @property
     def metric(self) -> str:
         """The name of the score."""
-        return self.ground.metric
+        return self.protocol.metric
 
     @property
     def domains(self) -> tuple[str, ...]:
         """The unseen domains, in order."""
-        return self.ground.domains
+        return self.protocol.domains
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes; empty: no record tells their scores."""
+        """The names of the classes; empty: no record has their scores."""
         runs = (run for row in self.rows for run in row.runs.values())
         return next((run.classes for run in runs if run.classes), ())
 
     @property
     def reduced(self) -> str:
         """What is smaller than in the paper; empty: nothing."""
-        return self.ground.reduced
+        return self.protocol.reduced
 
     @property
     def ranked(self) -> str:
         """The average that methods are ranked by."""
-        return self.ground.ranked
+        return self.protocol.ranked
 
     @property
     def title(self) -> str:
-        """What the board is about."""
+        """Dataset, preset, what sets it apart, and the metric."""
         remark = f" [{self.remark}]" if self.remark else ""
         return f"{self.dataset}, {self.preset} preset{remark}: {self.metric} in per cent"
 
@@ -105,86 +111,131 @@ class Board:
         by_name = next((row for row in self.rows if row.name == name), None)
         return by_name or (of_method[0] if len(of_method) == 1 else None)
 
-    def views(self) -> list[str]:
-        """The views that make sense for this dataset."""
-        from sdgbench.leaderboard import views
+    def only(self, methods: Sequence[str]) -> "Leaderboard":
+        """The same with the rows of these methods only; empty: all."""
+        return replace(self, rows=self.rows_of(methods))
 
-        return views.available(self)
+    def rows_of(self, methods: Sequence[str]) -> list[Row]:
+        """The rows of these methods, given by method or by the row's name; empty: all."""
+        wanted = set(methods)
+        return [row for row in self.rows if not wanted or {row.method, row.name} & wanted]
 
-    def table(
-        self,
-        view: str = "domains",
-        choice: str = "last",
-        baseline: str = BASELINE,
-        sort: str = "",
-        methods: Sequence[str] = (),
-    ) -> "Table":
-        """A view of the board; ``methods`` limits the rows, empty: all."""
-        from sdgbench.leaderboard import views
-
-        return views.table(self, view, choice, baseline, sort, methods)
-
-    def lines(self, choice: str = "last") -> "Sequence[Line]":
-        """The rows over domains, best average first."""
-        return self.table(choice=choice).lines
-
-    def data_notes(self, rows: "Sequence[Row] | None" = None) -> list[str]:
-        """What must be said of the data, the runs and the parameters below a table of rows."""
-        shown = self.rows if rows is None else rows
-        return [*_notes_on_data(self, shown), *_notes_on_rows(self, shown)]
+    def facts(self, view: str, choice: str, **more: object) -> dict[str, object]:
+        """What every row of one of its tables has in common in CSV and JSON."""
+        return facts(
+            dataset=self.dataset,
+            preset=self.preset,
+            remark=self.remark,
+            metric=self.metric,
+            reduced_scale=self.reduced,
+            choice=choice,
+            view=view,
+            **more,
+        )
 
 
-def boards(found: Iterable[Record | Run]) -> list[Board]:
-    """Group records into boards, and the runs of a board into rows."""
-    known: Known = {}
-    groups: dict[str, list[Run]] = defaultdict(list)
-    for one in found:
-        run = one if isinstance(one, Run) else as_run(one, known=known)
-        groups[run.ground.key].append(run)
-    made = [_board(runs) for runs in groups.values()]
-    similar: dict[tuple[str, str], list[Board]] = defaultdict(list)
-    for board in made:
-        similar[board.dataset, board.preset].append(board)
+def leaderboards(
+    records: Iterable[Record | Run], merge_versions: bool = False, strict: bool = False
+) -> list[Leaderboard]:
+    """Group runs into leaderboards of one protocol each, and the runs of each into rows.
+
+    Versions of a method's file are rows of their own, unless ``merge_versions``. With ``strict``
+    a leaderboard has only the runs of its most common environment.
+    """
+    known: KnownProtocols = {}
+    by_protocol: dict[bytes, list[Run]] = defaultdict(list)
+    for record in records:
+        run = record if isinstance(record, Run) else as_run(record, known=known)
+        by_protocol[run.protocol.key].append(run)
+    boards = [_leaderboard(runs, merge_versions, strict) for runs in by_protocol.values()]
+    similar: dict[tuple[str, str, bool], list[Leaderboard]] = defaultdict(list)
+    for board in boards:
+        similar[board.dataset, board.preset, board.protocol.elsewhere].append(board)
     for alike in similar.values():
         _set_remarks(alike)
-    return sorted(made, key=lambda board: (board.dataset, board.preset, board.remark))
+    return sorted(
+        boards,
+        key=lambda board: (board.dataset, board.preset, board.protocol.elsewhere, board.remark),
+    )
 
 
-def _board(runs: Sequence[Run]) -> Board:
-    variants: dict[tuple[str, str], dict[int, Run]] = defaultdict(dict)
-    duplicates = []
+def _leaderboard(runs: Sequence[Run], merge_versions: bool, strict: bool) -> Leaderboard:
+    left_out = ""
+    if strict:
+        runs, left_out = _of_one_environment(runs)
+    variants: dict[tuple[str, str, str], dict[int, Run]] = defaultdict(dict)
+    repeated: list[tuple[tuple[str, str, str], str]] = []
     for run in runs:
-        same = variants[run.method, run.params]
+        key = (run.method, run.params, "" if merge_versions else run.method_file)
+        same = variants[key]
         if run.seed in same:
-            first = same[run.seed]
-            equal = first.scores["last"].values == run.scores["last"].values
-            how = "with equal scores" if equal else "with other scores"
-            which = f"the one in {first.folder}" if first.folder else "the first"
-            duplicates.append(
-                f"{run.method}, seed {run.seed}: another record {how}; {which} is used"
-            )
+            repeated.append((key, _duplicate(run, same[run.seed])))
         else:
             same[run.seed] = run
-    rows, used = [], set()
-    changed = {key: _changed(key[1], same.values()) for key, same in variants.items()}
+    by_params: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    files: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for (method, params, file), same in variants.items():
+        by_params[method, params] += same.values()
+        files[method, params].append(file)
+    changed = {key: _changed(key[1], same) for key, same in by_params.items()}
     differences = _differences(changed)
-    for (method, params), same in variants.items():
+    rows: dict[tuple[str, str, str], Row] = {}
+    used = set()
+    for (method, params, file), same in variants.items():
         row = Row(
-            method, differences[method, params], dict(sorted(same.items())), changed[method, params]
+            method,
+            differences[method, params],
+            dict(sorted(same.items())),
+            changed[method, params],
+            _version(file, files[method, params]),
         )
         while row.name in used:  # 1 and "1" look alike, but are other parameters
             row.variant += "'"
         used.add(row.name)
-        rows.append(row)
-    return Board(runs[0].ground, rows, duplicates=tuple(duplicates))
+        rows[method, params, file] = row
+    duplicates = tuple(Duplicate(rows[key].name, text) for key, text in repeated)
+    return Leaderboard(
+        runs[0].protocol, list(rows.values()), duplicates=duplicates, left_out=left_out
+    )
+
+
+def _of_one_environment(runs: Sequence[Run]) -> tuple[Sequence[Run], str]:
+    """The runs of the most common environment, and a note on the others."""
+    every = [run.environment for run in runs]
+    kept = environment.most_common(every)
+    others = [f"{run.method} seed {run.seed}" for run in runs if run.environment != kept]
+    if not others:
+        return runs, ""
+    note = (
+        f"--strict: only runs with {environment.describe(kept, every)}; left out: {shorten(others)}"
+    )
+    return [run for run in runs if run.environment == kept], note
+
+
+def _duplicate(run: Run, used: Run) -> str:
+    """What a reader must know of a second record of a run."""
+    equal = used.scores["last"].values == run.scores["last"].values
+    other = environment.differences(run.environment, used.environment)
+    how = "equal scores" if equal else "other scores"
+    how += f" ({other})" if other else "" if equal else " (no recorded difference)"
+    which = f"the one in {used.folder}" if used.folder else "the first"
+    return f"seed {run.seed}: another record with {how}; {which} is used"
+
+
+def _version(file: str, files: Sequence[str]) -> str:
+    """The start of a file's hash that sets it apart from the others; empty: there are none."""
+    if len(files) < 2:
+        return ""
+    length = next(n for n in range(4, 65) if len({name[:n] for name in files}) == len(files))
+    return file[:length] or "unknown"
 
 
 def _changed(params: str, runs: Iterable[Run]) -> dict[str, Any] | None:
-    """Parameters that were set away from the method's own; None: a record does not tell."""
-    told = [run.flags.get("params_changed") for run in runs]
-    if not all(isinstance(names, list) for names in told):
+    """Parameters that were set away from the method's defaults; None: not recorded."""
+    recorded = [run.flags.params_changed for run in runs]
+    if None in recorded:
         return None
-    names = dict.fromkeys(str(name) for names in told for name in names or ())
+    names = dict.fromkeys(name for names in recorded for name in names or ())
     values = json.loads(params) if names else {}
     return {name: values.get(name) for name in names}
 
@@ -196,17 +247,17 @@ def _differences(
     parsed: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     for method, params in variants:
         parsed[method][params] = json.loads(params)
-    found = {}
+    differences = {}
     for method, every in parsed.items():
-        told = [variants[method, params] for params in every]
+        changes = [variants[method, params] for params in every]
         varying = _varying(every.values())
-        # What somebody changed is said where it was changed, not where it was left alone.
-        otherwise = varying - {name for names in told for name in names or ()}
-        for (params, own), changed in zip(every.items(), told, strict=True):
+        # A changed parameter is named where it was changed, not where it has its default.
+        otherwise = varying - {name for names in changes for name in names or ()}
+        for (params, values), changed in zip(every.items(), changes, strict=True):
             shown = varying if changed is None else {*changed, *otherwise}
-            texts = [f"{key}={value}" for key, value in own.items() if key in shown]
-            found[method, params] = ", ".join(texts)
-    return found
+            texts = [f"{key}={value}" for key, value in values.items() if key in shown]
+            differences[method, params] = ", ".join(texts)
+    return differences
 
 
 def _varying(every: Iterable[Mapping[str, Any]]) -> set[str]:
@@ -214,129 +265,85 @@ def _varying(every: Iterable[Mapping[str, Any]]) -> set[str]:
     values: dict[str, set[str]] = defaultdict(set)
     total = 0
     counts: dict[str, int] = defaultdict(int)
-    for one in every:
+    for mapping in every:
         total += 1
-        for key, value in one.items():
+        for key, value in mapping.items():
             values[key].add(json.dumps(value, sort_keys=True))
             counts[key] += 1
     return {key for key, known in values.items() if len(known) > 1 or counts[key] < total}
 
 
-def _set_remarks(alike: Sequence[Board]) -> None:
-    """Say what was changed by hand, and why these boards stand apart from each other."""
-    grounds = [board.ground for board in alike]
-    # What somebody changed is said where it was changed, not where it was left alone.
-    options = _varying(_without(g.options, g.option_changes) for g in grounds)
-    recipe = _varying(_without(g.recipe, (*g.recipe_changes, "reduced")) for g in grounds)
-    options -= {key for ground in grounds for key in ground.option_changes}
-    recipe -= {key for ground in grounds for key in ground.recipe_changes}
-    versions = {str(ground.version) for ground in grounds}
-    asked: dict[str, list[Ground]] = defaultdict(list)
-    for ground in grounds:
-        asked[_question(ground)].append(ground)
-    content = {key: _Content(same) for key, same in asked.items()}
+def _set_remarks(alike: Sequence[Leaderboard]) -> None:
+    """Name what was changed by hand, and why these leaderboards are not one."""
+    protocols = [board.protocol for board in alike]
+    # A changed value is named where it was changed, not where it has its default.
+    options = _varying(_without(p.options, p.option_changes) for p in protocols)
+    recipe = _varying(_without(p.recipe, (*p.recipe_changes, "reduced")) for p in protocols)
+    options -= {key for protocol in protocols for key in protocol.option_changes}
+    recipe -= {key for protocol in protocols for key in protocol.recipe_changes}
+    versions = {str(protocol.version) for protocol in protocols}
+    by_request: dict[str, list[Protocol]] = defaultdict(list)
+    for protocol in protocols:
+        by_request[_request(protocol)].append(protocol)
+    content = {key: _Content(same) for key, same in by_request.items()}
     for board in alike:
-        ground = board.ground
-        found = [f"{key}={ground.options.get(key)}" for key in ground.option_changes]
-        found += [f"recipe.{key}={ground.recipe.get(key)}" for key in ground.recipe_changes]
-        found += [ground.precision] if ground.precision != "float32" else []
-        found += [f"dataset version {ground.version}"] if len(versions) > 1 else []
-        found += [f"{key}={ground.options[key]}" for key in ground.options if key in options]
-        found += [f"recipe.{key}={ground.recipe[key]}" for key in ground.recipe if key in recipe]
-        board.remark = ", ".join([*found, *content[_question(ground)].remarks(ground)])
+        protocol = board.protocol
+        remarks = ["trained elsewhere"] if protocol.elsewhere else []
+        remarks += [f"{key}={protocol.options.get(key)}" for key in protocol.option_changes]
+        remarks += [f"recipe.{key}={protocol.recipe.get(key)}" for key in protocol.recipe_changes]
+        remarks += [protocol.precision] if protocol.precision != "float32" else []
+        remarks += [f"dataset version {protocol.version}"] if len(versions) > 1 else []
+        remarks += [f"{key}={protocol.options[key]}" for key in protocol.options if key in options]
+        remarks += [
+            f"recipe.{key}={protocol.recipe[key]}" for key in protocol.recipe if key in recipe
+        ]
+        board.remark = ", ".join([*remarks, *content[_request(protocol)].remarks(protocol)])
 
 
 def _without(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in set(keys)}
 
 
-def _question(ground: Ground) -> str:
-    """What was asked; where that is the same, domains and content should be the same, too."""
-    asked = [ground.version, ground.options, ground.recipe.get("test_images")]
-    return json.dumps(asked, sort_keys=True)
+def _request(protocol: Protocol) -> str:
+    """What was requested; where that is equal, domains and content should be equal, too."""
+    requested = [protocol.version, protocol.options, protocol.recipe.get("test_images")]
+    return json.dumps(requested, sort_keys=True)
 
 
 class _Content:
-    """What boards of the same question found: domains and the hashes of their content."""
+    """What leaderboards of the same request have: domains and the hashes of their content."""
 
-    def __init__(self, grounds: Sequence[Ground]) -> None:
-        self.domains = {frozenset(ground.domains) for ground in grounds}
-        self.every = dict.fromkeys(name for ground in grounds for name in ground.domains)
-        self.sources = {tuple(_source_hashes(ground)) for ground in grounds}
+    def __init__(self, protocols: Sequence[Protocol]) -> None:
+        self.domains = {frozenset(protocol.domains) for protocol in protocols}
+        self.every = dict.fromkeys(name for protocol in protocols for name in protocol.domains)
+        self.sources = {tuple(_source_hashes(protocol)) for protocol in protocols}
         self.hashes: dict[str, set[str]] = defaultdict(set)
-        for ground in grounds:
-            for name, sha256 in zip(ground.domains, ground.hashes, strict=True):
+        for protocol in protocols:
+            for name, sha256 in zip(protocol.domains, protocol.hashes, strict=True):
                 self.hashes[name].add(str(sha256))
 
-    def remarks(self, ground: Ground) -> list[str]:
-        """In what a board differs although nothing that was asked does."""
-        found = []
+    def remarks(self, protocol: Protocol) -> list[str]:
+        """In what a protocol differs from the others although the request is the same."""
+        remarks = []
         if len(self.domains) > 1:
-            lacking = [name for name in self.every if name not in ground.domains]
+            lacking = [name for name in self.every if name not in protocol.domains]
             without = f", without {shorten(lacking)}" if lacking else ""
-            found.append(f"{len(ground.domains)} domains{without}")
-        own = dict(zip(ground.domains, ground.hashes, strict=True))
-        changed = [name for name in own if len(self.hashes[name]) > 1]
+            remarks.append(f"{len(protocol.domains)} domains{without}")
+        hashes = dict(zip(protocol.domains, protocol.hashes, strict=True))
+        changed = [name for name in hashes if len(self.hashes[name]) > 1]
         if changed:
-            found.append(f"content of {shorten(changed)}: {str(own[changed[0]])[:8]}")
+            remarks.append(f"content of {shorten(changed)}: {str(hashes[changed[0]])[:8]}")
         if len(self.sources) > 1:
-            found.append(f"source content: {', '.join(_source_hashes(ground))}")
-        return found
+            remarks.append(f"source content: {', '.join(_source_hashes(protocol))}")
+        return remarks
 
 
-def _source_hashes(ground: Ground) -> list[str]:
-    return [
-        f"{split} {str(part.get('sha256', ''))[:8]}"
-        for split, part in ground.source.items()
-        if isinstance(part, dict)
-    ]
+def _source_hashes(protocol: Protocol) -> list[str]:
+    source = protocol.source
+    return [f"train {source.train.sha256[:8]}", f"val {source.val.sha256[:8]}"]
 
 
 def shorten(names: Sequence[str], most: int = MOST_NAMES) -> str:
-    """Some names, and how many more there are."""
+    """The first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(str, names[:most])) + more
-
-
-def _notes_on_data(board: Board, rows: Sequence[Row]) -> list[str]:
-    found: dict[str, None] = {}
-    for run in (run for row in rows for run in row.runs.values()):
-        for flag, text in DATA_FLAGS.items():
-            names = run.flags.get(flag)
-            if isinstance(names, list) and names:
-                found[f"{text}: {shorten(names)}"] = None
-        if short := run.flags.get("incomplete_source"):
-            found[f"incomplete source: {short}"] = None
-        overlays = run.flags.get("frost_overlays")
-        if isinstance(overlays, list) and overlays:
-            found[f"frost overlays: {shorten(overlays)}"] = None
-    if board.ground.missing:
-        found[f"no data for: {shorten(board.ground.missing)}"] = None
-    return list(found)
-
-
-def _notes_on_rows(board: Board, rows: Sequence[Row]) -> list[str]:
-    found = []
-    for row in rows:
-        reduced = [
-            f"{name}={show(used)} (published: {show(published)})"
-            for name, (used, published) in row.reductions.items()
-        ]
-        if reduced:
-            found.append(f"{row.name} at this preset: {', '.join(reduced)}")
-        flags = {
-            flag for run in row.runs.values() for flag, value in run.flags.items() if value is True
-        }
-        for flag in sorted(flags - KNOWN_FLAGS):
-            found.append(f"{row.name}: {flag}")
-        if any(run.flags.get("pretrained") for run in row.runs.values()):
-            found.append(f"{row.name}: starts from pretrained weights")
-        files = {run.method_file for run in row.runs.values()}
-        if len(files) > 1:
-            found.append(f"{row.name}: its file changed between runs ({len(files)} versions)")
-    return [*found, *_some(board.duplicates)]
-
-
-def _some(notes: Sequence[str]) -> list[str]:
-    more = len(notes) - MOST_NAMES
-    return [*notes[:MOST_NAMES], *([f"{more} more duplicates"] if more > 0 else [])]

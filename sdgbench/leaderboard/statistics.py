@@ -1,187 +1,128 @@
-"""Cells of a table from the samples of its rows: intervals, gains, ranks and ties."""
+"""Statistics over seeds: one seed is one unit."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
-from sdgbench import stats
-from sdgbench.leaderboard.grouping import Row
-from sdgbench.leaderboard.runs import Run
-from sdgbench.leaderboard.table import TIE, Cell, Column, Line
+if TYPE_CHECKING:
+    import numpy as np
 
-Samples = dict[str, dict[int, float | None]]  # row: seed: value
+LEVEL = 0.95
+SIGNIFICANCE = 0.05
+MOST_EXACT = 15  # differences whose 2^n sign patterns are all counted
+DRAWS = 20_000  # random sign patterns above that: p = 0.05 comes out to within 0.003
+
+
+@cache
+def t_quantile(level: float, freedom: int) -> float:
+    """The t that a share of Student's distribution lies within, on both sides of 0.
+
+    By the finite series for whole degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4):
+    a table must not wait for SciPy, whose import takes as long as reading 2,000 records.
+    """
+    low, high = 0.0, math.pi / 2  # of the angle whose tangent is t / sqrt(freedom)
+    while low < (middle := (low + high) / 2) < high:
+        if _share_within(middle, freedom) < level:
+            low = middle
+        else:
+            high = middle
+    return math.tan(low) * math.sqrt(freedom)
+
+
+def _share_within(angle: float, freedom: int) -> float:
+    cosine = math.cos(angle)
+    odd = freedom % 2
+    term = total = cosine if odd else 1.0
+    if freedom == 1:
+        total = 0.0
+    for k in range(2 + odd, freedom - 1, 2):
+        term *= (k - 1) / k * cosine**2
+        total += term
+    share = math.sin(angle) * total
+    return 2 / math.pi * (angle + share) if odd else share
+
+
+def mean_interval(values: Sequence[float], level: float = LEVEL) -> tuple[float, float | None]:
+    """The mean and the half-width of its t-interval; None where there is only one value."""
+    count = len(values)
+    mean = math.fsum(values) / count
+    if count < 2:
+        return mean, None
+    variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
+    return mean, t_quantile(level, count - 1) * math.sqrt(variance / count)
 
 
 @dataclass(frozen=True)
-class Measure:
-    """A column and how to read it from a run."""
+class Gain:
+    """A mean of paired differences, seed by seed, and the half-width of its interval."""
 
-    column: Column
-    read: Callable[[Run], float | None]
-    scale: float = 100
-    digits: int = 1
+    n: int
+    mean: float
+    half: float | None  # None: one pair has no interval
+    p: float | None  # two-sided sign-flip; None: too few pairs to be significant
+    exact: bool = True  # all sign patterns were counted
 
-    def samples(self, rows: Sequence[Row]) -> Samples:
-        """Read all runs of some rows."""
-        return {
-            row.name: {seed: self._value(run) for seed, run in row.runs.items()} for row in rows
-        }
-
-    def _value(self, run: Run) -> float | None:
-        value = self.read(run)
-        return self.scale * value if value is not None and math.isfinite(value) else None
+    @property
+    def is_tie(self) -> bool:
+        """Whether the interval covers 0."""
+        return self.half is not None and abs(self.mean) <= self.half
 
 
-@dataclass
-class Assembled:
-    """Columns with their lines, and what to say about them."""
-
-    columns: list[Column]
-    lines: list[Line]
-    notes: list[str] = field(default_factory=list)
-    legend: list[str] = field(default_factory=list)
-
-
-def mean(values: Mapping[int, float | None]) -> float | None:
-    """The mean over seeds; None where one of them is not known."""
-    known = [value for value in values.values() if value is not None]
-    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
+def paired_gain(
+    ours: Mapping[int, float], theirs: Mapping[int, float], with_p: bool = True
+) -> Gain | None:
+    """How much better the first is over the seeds that both have; None: they share no seed."""
+    seeds = sorted(ours.keys() & theirs.keys())
+    if not seeds:
+        return None
+    differences = [ours[seed] - theirs[seed] for seed in seeds]
+    mean, half = mean_interval(differences)
+    p = sign_flip_p(differences) if with_p and len(seeds) >= FEWEST_SEEDS else None
+    return Gain(len(seeds), mean, half, p, len(seeds) <= MOST_EXACT)
 
 
-def assemble(
-    rows: Sequence[Row],
-    measures: Sequence[Measure],
-    ranked: Measure,
-    reference: Row | None,
-    baseline: str,
-) -> Assembled:
-    """Make the lines of a table; ``reference`` is the baseline's row, None: no gains."""
-    cells: dict[str, dict[str, Cell]] = {row.name: {} for row in rows}
-    for measure in measures:
-        samples = measure.samples(rows)
-        single = measure.column.name == ranked.column.name
-        for name, cell in _column(samples, measure, single).items():
-            cells[name][measure.column.name] = cell
-    made = Assembled([measure.column for measure in measures], [])
-    if any(measure.column.better for measure in measures):
-        made.legend.append("±: half-width of the 95% t-interval over n seeds")
-        if len(rows) > 1:
-            made.legend.append(
-                f"bold: best, underlined: second; {TIE}: a tie with the best (the 95% interval of "
-                "the paired difference covers 0)"
-            )
-    if reference is not None:
-        _add_gains(made, cells, rows, ranked, reference, baseline)
-    if any(len(row.runs) == 1 for row in rows):
-        made.notes.append("n = 1: one seed has no interval")
-    made.lines = [Line(row.name, len(row.runs), cells[row.name], tuple(row.runs)) for row in rows]
-    return made
+def sign_flip_p(differences: Sequence[float]) -> float:
+    """How often random signs give a mean as far from 0 as the observed one, two-sided.
+
+    Exact up to MOST_EXACT differences; above, DRAWS random sign patterns (always the same) and the
+    observed one are counted.
+    """
+    observed = abs(math.fsum(differences))
+    # Sums in another order differ in the last digits; a pattern must not be lost by that.
+    bar = observed - 1e-9 * math.fsum(abs(value) for value in differences)
+    if len(differences) <= MOST_EXACT:
+        sums = [differences[0]]  # a pattern and its mirror image count alike: half will do
+        for value in differences[1:]:
+            sums = [total + value for total in sums] + [total - value for total in sums]
+        return sum(abs(total) >= bar for total in sums) / len(sums)
+    import numpy as np
+
+    ordered = np.sort(np.abs(np.asarray(differences, dtype=float)))
+    sums = np.abs(_sign_patterns(len(ordered)) @ ordered)
+    return float((1 + np.count_nonzero(sums >= bar)) / (1 + DRAWS))
 
 
-def _column(samples: Samples, measure: Measure, says_single: bool) -> dict[str, Cell]:
-    cells = {name: _cell(values, measure, says_single) for name, values in samples.items()}
-    if not measure.column.better or len(cells) < 2:
-        return cells
-    sign = 1 if measure.column.better == "higher" else -1
-    means = {name: sign * cell.mean for name, cell in cells.items() if cell.mean is not None}
-    places = sorted(set(means.values()), reverse=True)[:2]
-    best = sorted(name for name, value in means.items() if value == places[0])
-    for name, value in means.items():
-        rank = places.index(value) + 1 if value in places else 0
-        ties = len(best) > 1 if name in best else _ties(samples, name, best[0])
-        cells[name] = cells[name].marked(rank, ties)
-    return cells
+@lru_cache(maxsize=1)  # most methods of a table have as many seeds as the others
+def _sign_patterns(count: int) -> "np.ndarray":
+    import numpy as np
+
+    return np.random.default_rng(0).integers(0, 2, (DRAWS, count)) * 2.0 - 1
 
 
-def _cell(values: Mapping[int, float | None], measure: Measure, says_single: bool) -> Cell:
-    known = [value for value in values.values() if value is not None]
-    if not known or len(known) < len(values):
-        return Cell(None, None, measure.digits)
-    found, half = stats.mean_interval(known)
-    if not measure.column.better and len(set(known)) == 1:
-        half = None  # a count that is the same for all seeds has no spread to tell of
-    text = "(n=1)" if says_single and len(known) == 1 else ""
-    return Cell(found, half, measure.digits, text)
+def smallest_p(count: int) -> float:
+    """The smallest two-sided sign-flip p that this number of differences can reach."""
+    return float(2.0 ** (1 - count))
 
 
-def _known(values: Mapping[int, float | None]) -> dict[int, float]:
-    return {seed: value for seed, value in values.items() if value is not None}
+FEWEST_SEEDS = next(n for n in range(1, 99) if smallest_p(n) < SIGNIFICANCE)
 
 
-def _ties(samples: Samples, name: str, best: str) -> bool:
-    gain = stats.paired_gain(_known(samples[name]), _known(samples[best]), with_p=False)
-    return gain is not None and gain.is_tie
-
-
-def _add_gains(
-    made: Assembled,
-    cells: dict[str, dict[str, Cell]],
-    rows: Sequence[Row],
-    ranked: Measure,
-    reference: Row,
-    baseline: str,
-) -> None:
-    samples = ranked.samples([*rows, reference])
-    theirs = _known(samples[reference.name])
-    gains = {
-        row.name: stats.paired_gain(_known(samples[row.name]), theirs)
-        for row in rows
-        if row.name != reference.name
-    }
-    if not gains:
-        return
-    gain_name, p_name = f"gain_vs_{baseline}", f"p_vs_{baseline}"
-    made.columns.append(
-        Column(gain_name, f"points of {ranked.column.name} above {baseline}, paired by seed, "
-               "tie: its interval covers 0")
-    )  # fmt: skip
-    cells_of_p = _p_cells(gains)
-    if any(cell.mean is not None for cell in cells_of_p.values()):
-        how = "exact sign-flip test, two-sided, Holm's correction"
-        if any(gain and gain.p is not None and not gain.exact for gain in gains.values()):
-            how += f"; above {stats.MOST_EXACT} seeds by {stats.DRAWS:,} random sign patterns"
-        made.columns.append(Column(p_name, how))
-    for row in rows:
-        gain = gains.get(row.name)
-        if row.name == reference.name:
-            cells[row.name] |= {gain_name: Cell(None, text="baseline"), p_name: Cell(None)}
-        else:
-            cells[row.name] |= {gain_name: _gain_cell(gain), p_name: cells_of_p[row.name]}
-        if gain and gain.n < len(row.runs):
-            made.notes.append(
-                f"{row.name}: the gain is over {gain.n} seeds that {baseline} has too"
-            )
-    made.notes += _notes_on_p(gains)
-
-
-def _gain_cell(gain: stats.Gain | None) -> Cell:
-    if gain is None:
-        return Cell(None)
-    text = "tie" if gain.is_tie else "(n=1)" if gain.n == 1 else ""
-    return Cell(gain.mean, gain.half, 1, text, signed=True)
-
-
-def _p_cells(gains: Mapping[str, stats.Gain | None]) -> dict[str, Cell]:
-    found = {name: gain.p for name, gain in gains.items() if gain and gain.p is not None}
-    adjusted = stats.holm(found)
-    return {
-        name: Cell(adjusted[name], digits=3)
-        if name in adjusted
-        else Cell(None, text=f"n<{stats.FEWEST_SEEDS}" if gain else "")
-        for name, gain in gains.items()
-    }
-
-
-def _notes_on_p(gains: Mapping[str, stats.Gain | None]) -> list[str]:
-    counts = [gain.n for gain in gains.values() if gain]
-    notes = []
-    if any(count < stats.FEWEST_SEEDS for count in counts):
-        notes.append(f"needs n >= {stats.FEWEST_SEEDS} seeds for p < {stats.SIGNIFICANCE}")
-    tested = sum(count >= stats.FEWEST_SEEDS for count in counts)
-    if tested and tested * stats.smallest_p(max(counts)) >= stats.SIGNIFICANCE:
-        enough = next(n for n in range(99) if tested * stats.smallest_p(n) < stats.SIGNIFICANCE)
-        notes.append(
-            f"with Holm's correction for {tested} methods, the smallest p needs n >= {enough} "
-            f"seeds to be below {stats.SIGNIFICANCE}"
-        )
-    return notes
+def holm(values: Mapping[str, float]) -> dict[str, float]:
+    """Holm's correction of p-values for how many were looked at."""
+    adjusted, highest = {}, 0.0
+    for position, name in enumerate(sorted(values, key=values.__getitem__)):
+        highest = max(highest, min(1.0, (len(values) - position) * values[name]))
+        adjusted[name] = highest
+    return {name: adjusted[name] for name in values}

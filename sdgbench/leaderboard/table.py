@@ -1,6 +1,6 @@
-"""What a table is made of, whatever it is printed as."""
+"""What a table is made of, whatever format it is printed in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -19,6 +19,7 @@ class Cell:
     rank: int = 0  # 1: best of its column, 2: second; 0: neither, or not ranked
     ties: bool = False  # its paired difference from the best has an interval that covers 0
     signed: bool = False  # a difference: shown with its sign
+    samples: Mapping[int, float | None] = field(default_factory=dict, repr=False)  # by seed
 
     @property
     def number(self) -> str:
@@ -34,7 +35,7 @@ class Cell:
         return " ".join(word for word in words if word) or "-"
 
     def marked(self, rank: int, ties: bool) -> "Cell":
-        """The same, with its place in the column."""
+        """The same cell with its rank in the column."""
         return replace(self, rank=rank, ties=ties)
 
 
@@ -45,9 +46,9 @@ class Column:
     name: str
     definition: str = ""
     better: Better = ""  # which end is best; empty: the column is not ranked
-    group: str = ""  # columns of one group stand below one heading
+    group: str = ""  # columns of one group share one heading
     is_text: bool = False
-    is_key: bool = False  # with the method it tells what a line is about: no block goes without it
+    is_key: bool = False  # identifies a line together with the method: part of every block
 
 
 @dataclass(frozen=True)
@@ -58,25 +59,27 @@ class Line:
     n: int | None  # seeds; None: not known
     cells: dict[str, Cell]
     seeds: tuple[int, ...] = ()
+    missing_seeds: tuple[int, ...] = ()  # that ranked rows have; with any, the row is not ranked
 
 
 @dataclass(frozen=True)
 class Table:
-    """A finished table: formats print it, and decide nothing."""
+    """A finished table: a format prints it and adds nothing."""
 
     kind: str  # the view, or "paper", "published", "later"
     title: str
     columns: tuple[Column, ...]
     lines: tuple[Line, ...]
     reduced: str = ""  # what is at reduced scale; empty: nothing
-    notes: tuple[str, ...] = ()  # what a reader must be told
-    legend: str = ""  # how to read it
-    facts: dict[str, object] = field(default_factory=dict)  # dataset, preset, ... for CSV and JSON
+    notes: tuple[str, ...] = ()  # what a reader must know
+    legend: tuple[str, ...] = ()  # how to read it
+    facts: dict[str, object] = field(default_factory=dict)  # the same for each row in CSV and JSON
     label: str = "method"  # heading of the first column
+    spread: str = "±"  # what follows a mean is called in CSV and JSON
 
     @property
     def is_counted(self) -> bool:
-        """Say whether the number of seeds is known."""
+        """Whether the number of seeds is known."""
         return any(line.n is not None for line in self.lines)
 
     def column(self, name: str) -> Column | None:
@@ -85,9 +88,45 @@ class Table:
 
     def groups(self) -> list[tuple[str, Sequence[Column]]]:
         """Neighbouring columns of one group together."""
-        found: list[tuple[str, list[Column]]] = []
+        groups: list[tuple[str, list[Column]]] = []
         for column in self.columns:
-            if not found or found[-1][0] != column.group:
-                found.append((column.group, []))
-            found[-1][1].append(column)
-        return [(name, columns) for name, columns in found]
+            if not groups or groups[-1][0] != column.group:
+                groups.append((column.group, []))
+            groups[-1][1].append(column)
+        return [(name, columns) for name, columns in groups]
+
+
+def facts(
+    *,
+    dataset: str,
+    metric: str,
+    view: str,
+    preset: str = "",
+    remark: str = "",
+    reduced_scale: str = "",
+    choice: str = "",
+    **more: object,
+) -> dict[str, object]:
+    """What every row of a table has in common in CSV and JSON, in the order of the columns."""
+    return {
+        "dataset": dataset,
+        "preset": preset,
+        "remark": remark,
+        "metric": metric,
+        "reduced_scale": reduced_scale,
+        "choice": choice,
+        "view": view,
+        **more,
+    }
+
+
+# The columns of every CSV and JSON file: no column of a table may be named like one of them.
+FIELDS = (
+    *facts(dataset="", metric="", view=""),
+    "table",
+    "method",
+    "n",
+    "seeds",
+    "ties_with_best",
+    "notes",
+)

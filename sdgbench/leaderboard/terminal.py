@@ -8,10 +8,11 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from sdgbench.leaderboard.formats import blocks, clean, leading
+from sdgbench.leaderboard.layout import blocks, clean, leading
 from sdgbench.leaderboard.table import Column, Table
 
 GAP = "  "
+COMMAND = ": sdgbench "  # in a note
 STYLES = {0: "", 1: "bold", 2: "underline"}
 LONGEST_NAME = 34  # of a method; longer ones are broken into lines
 LONGEST_HEAD = 22  # of a column
@@ -27,8 +28,8 @@ def plain(tables: Sequence[Table], width: int = PLAIN_WIDTH) -> str:
     return console.file.getvalue()
 
 
-def show(console: Console, tables: Sequence[Table]) -> None:
-    """Print tables; colours only where the console has them."""
+def show(console: Console, tables: Sequence[Table], legend: bool = True) -> None:
+    """Print tables, and how to read all of them once; colours only where the console has them."""
     for table in tables:
         console.print(Text(clean(table.title), style="bold"), soft_wrap=True)
         grids = _grids(table, console.width)
@@ -37,12 +38,15 @@ def show(console: Console, tables: Sequence[Table]) -> None:
                 console.print()
             _print_grid(console, grid)
         if table.reduced:
-            said = Text.assemble(("reduced scale", "yellow"), f": {clean(table.reduced)}")
-            console.print(said, soft_wrap=True)
+            reduced = Text.assemble(("reduced scale", "yellow"), f": {clean(table.reduced)}")
+            console.print(reduced)
         for note in table.notes:
-            console.print(Text(clean(note), style="yellow"), soft_wrap=True)
-        if table.legend:
-            console.print(Text(clean(table.legend), style="dim"))
+            # Words are kept whole, but a command is one line: it will be copied.
+            console.print(Text(clean(note), style="yellow"), soft_wrap=COMMAND in note)
+        console.print()
+    items = dict.fromkeys(item for table in tables for item in table.legend)
+    if legend and items:
+        console.print(Text(clean("; ".join(items)), style="dim"))
         console.print()
 
 
@@ -56,40 +60,29 @@ class Grid:
 
     def widths(self) -> list[int]:
         """As wide as the widest cell; headings and names that are longer are broken."""
-        found = []
+        widths = []
         for position, column in enumerate(zip(*self.rows, strict=True)):
             lengths = [cell_len(text) for text, _ in column]
             head, body = lengths[: self.heads], lengths[self.heads :]
             longest = max(body, default=0)
             if not position:
                 longest = min(longest, LONGEST_NAME)
-            found.append(max(longest, min(max(head, default=0), LONGEST_HEAD)))
-        return found
-
-    def width(self) -> int:
-        """Of a whole line."""
-        widths = self.widths()
-        return sum(widths) + len(GAP) * (len(widths) - 1)
+            widths.append(max(longest, min(max(head, default=0), LONGEST_HEAD)))
+        return widths
 
 
 def _grids(table: Table, width: int) -> list[Grid]:
-    """Blocks of columns with the method repeated; one or two methods may stand on their side."""
+    """Blocks of columns with the method repeated."""
     upright = _grid(table, table.columns)
     lead, measured = 1 + table.is_counted, upright.widths()
-    # A group's name stands above its first column in each block, whichever that is.
+    # A group's name is above its first column in each block, whichever that is.
     room = {
         column.name: len(GAP) + max(size, min(cell_len(clean(column.group)), LONGEST_HEAD))
         for column, size in zip(table.columns, measured[lead:], strict=True)
     }
     first = sum(measured[:lead]) + len(GAP) * (lead - 1)
-    found = blocks(table.columns, lambda cs: first + sum(room[c.name] for c in cs) <= width)
-    if len(found) > 1 and len(table.lines) <= 2:
-        rows = [list(row) for row in zip(*upright.rows, strict=True)]
-        heads = upright.heads
-        side = Grid(rows, 1, [True] * heads + [False] * len(table.lines))
-        if side.width() <= width:
-            return [side]
-    return [_grid(table, block) for block in found]
+    fitting = blocks(table.columns, lambda cs: first + sum(room[c.name] for c in cs) <= width)
+    return [_grid(table, block) for block in fitting]
 
 
 def _grid(table: Table, columns: Sequence[Column]) -> Grid:
@@ -104,14 +97,14 @@ def _grid(table: Table, columns: Sequence[Column]) -> Grid:
     first = [table.label, "n"] if table.is_counted else [table.label]
     rows.append([(name, "bold") for name in (*first, *(column.name for column in columns))])
     heads = len(rows)
-    # Where a column has ties, the other numbers keep a place for the sign: digits stay in line.
+    # Where a column has ties, the other numbers keep room for the sign: digits stay in line.
     with_ties = {c.name for c in columns if any(line.cells[c.name].ties for line in table.lines)}
     for line in table.lines:
         styled = [(name, "") for name in leading(table, line, str)]
         for column in columns:
             cell = line.cells[column.name]
-            place = "  " if column.name in with_ties and not cell.ties else ""
-            styled.append((f"{cell}{place}", STYLES[cell.rank]))
+            gap = "  " if column.name in with_ties and not cell.ties else ""
+            styled.append((f"{cell}{gap}", STYLES[cell.rank]))
         rows.append(styled)
     cleaned = [[(clean(text), style) for text, style in row] for row in rows]
     left = [True, False][: 1 + table.is_counted]

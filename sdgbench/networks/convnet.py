@@ -3,12 +3,20 @@
 import torch
 from torch import Tensor, nn
 
+from sdgbench.errors import UserError
 from sdgbench.networks.base import Network
 from sdgbench.networks.layers import FirstConv2d, Linear
+from sdgbench.registry import register_network
+
+MIN_SIDE = 16  # in pixels; less is nothing after two convolutions with pooling
 
 
+@register_network("convnet", examples=("convnet", "convnet-16"))
 class ConvNet(Network):
-    """Two 5x5 convolutions with pooling, two hidden layers; features: the second, after ReLU."""
+    """convnet[-WIDTH]: two 5x5 convolutions with pooling, two hidden layers; width 64.
+
+    Features are the second hidden layer after ReLU.
+    """
 
     def __init__(self, classes: int, size: tuple[int, int], width: int = 64) -> None:
         super().__init__()
@@ -29,12 +37,32 @@ class ConvNet(Network):
         )
         self.classifier = Linear(hidden, classes)
 
+    @classmethod
+    def check(cls, variant: str, size: tuple[int, int]) -> None:
+        """Refuse a width that is no number above 0, and images that are too small."""
+        if variant and (not variant.isdecimal() or int(variant) < 1):
+            raise UserError(f'There is no convnet-{variant}: use a width, such as "convnet-16".')
+        if min(size) < MIN_SIDE:
+            raise UserError(
+                f"convnet needs images of {MIN_SIDE} x {MIN_SIDE} pixels or more, not "
+                f"{size[0]} x {size[1]}. Raise recipe.image_size."
+            )
+
+    @classmethod
+    def create(cls, variant: str, classes: int, size: tuple[int, int]) -> "ConvNet":
+        """A network of the width that its name says."""
+        return cls(classes, size, width=int(variant or 64))
+
     def embed(self, x: Tensor) -> Tensor:
         """The last hidden layer."""
         if x.device.type == "cpu":  # in this layout its pooling is ten times faster
             x = x.contiguous(memory_format=torch.channels_last)
         z: Tensor = self.body(x)
         return z
+
+    def stage_names(self) -> tuple[str, ...]:
+        """The two convolutions, after pooling."""
+        return ("body.2", "body.5")
 
     def head(self, z: Tensor) -> Tensor:
         """The linear classifier."""

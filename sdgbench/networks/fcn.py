@@ -3,35 +3,42 @@
 import torch
 from torch import Tensor, nn
 
-from sdgbench.errors import UserError, unknown
-from sdgbench.networks.base import Network
-
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
+from sdgbench.networks.encoder import EncoderNetwork
+from sdgbench.registry import register_network
 
 
-class FCN32(Network):
-    """Features: the encoder's last map (2048 x h/32 x w/32 for ResNet-50)."""
+@register_network(
+    "fcn32",
+    task="segmentation",
+    examples=("fcn32-resnet50", "fcn32-resnet18", "fcn32-tu-resnet10t"),
+)
+class FCN32(EncoderNetwork):
+    """fcn32-ENCODER: FCN-32s on any encoder of segmentation-models-pytorch.
 
-    def __init__(self, classes: int, encoder: str = "resnet50", pretrained: bool = False) -> None:
-        super().__init__(IMAGENET_MEAN, IMAGENET_STD)
+    Features are the encoder's last map (2048 x h/32 x w/32 for ResNet-50).
+    """
+
+    def __init__(self, classes: int, encoder: str = "resnet50") -> None:
+        super().__init__()
         from segmentation_models_pytorch import encoders  # slow to import, so only here
 
-        try:
-            self.encoder = encoders.get_encoder(encoder, weights="imagenet" if pretrained else None)
-        except KeyError:
-            raise unknown("encoder", encoder, encoders.get_encoder_names()) from None
-        except OSError as error:
-            raise UserError(
-                f"The ImageNet weights of {encoder} could not be fetched ({error}). "
-                "Connect, or leave recipe.pretrained=false."
-            ) from error
+        self.encoder = encoders.get_encoder(encoder, weights=None)
         self.score = nn.Conv2d(self.encoder.out_channels[-1], classes, 1)
         self.upsample = nn.ConvTranspose2d(classes, classes, 64, 32, 16, bias=False)
-        with torch.no_grad():  # start as bilinear interpolation, each class for itself
+        with torch.no_grad():  # start as bilinear interpolation of each class
             ramp = 1 - (torch.arange(64) - 31.5).abs() / 32
             self.upsample.weight.zero_()
             self.upsample.weight[range(classes), range(classes)] = ramp[:, None] * ramp[None]
+
+    @classmethod
+    def encoder_name(cls, variant: str) -> str:
+        """The variant is the encoder."""
+        return variant
+
+    @classmethod
+    def create(cls, variant: str, classes: int, size: tuple[int, int]) -> "FCN32":
+        """A network with the encoder that its name says."""
+        return cls(classes, variant)
 
     def embed(self, x: Tensor) -> Tensor:
         """The last map of the encoder."""

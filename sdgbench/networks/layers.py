@@ -1,7 +1,7 @@
-"""Torch's own layers with cheaper second derivatives, for methods that step through a step.
+"""Torch's layers with cheaper second derivatives, for methods that differentiate a gradient step.
 
-Values, gradients and names are those of the layers that they extend. In half precision they are
-just these.
+Values, gradients and names are those of the layers that they extend. In half precision, torch's
+own layers are used.
 """
 
 from typing import Any
@@ -12,10 +12,10 @@ from torch.nn import functional as F
 
 
 class Linear(nn.Linear):
-    """All slopes of the weight are laid out like it; torch adds up transposed ones, slowly."""
+    """Gradients have the memory layout of the weight; torch adds up transposed ones, slowly."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of rows."""
+        """Apply the layer to a batch of rows."""
         if torch.is_autocast_enabled(x.device.type):
             return super().forward(x)
         y: Tensor = _Linear.apply(x, self.weight, self.bias)
@@ -29,24 +29,25 @@ class _Linear(torch.autograd.Function):
         return F.linear(x, weight, bias)
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        of_x, of_weight, of_bias = ctx.needs_input_grad
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
         return (
-            slope @ weight if of_x else None,
-            slope.t() @ x if of_weight else None,
-            slope.sum(0) if of_bias else None,
+            grad @ weight if needs_x else None,
+            grad.t() @ x if needs_weight else None,
+            grad.sum(0) if needs_bias else None,
         )
 
 
 class FirstConv2d(nn.Conv2d):
-    """For images that need no gradient; torch computes theirs in second derivatives anyway."""
+    """For images that need no gradient; in second derivatives torch computes it anyway."""
 
     def __init__(self, inputs: int, outputs: int, size: int) -> None:
-        super().__init__(inputs, outputs, size)  # its slopes know no stride, padding or groups
+        # The gradients below support no stride, padding or groups.
+        super().__init__(inputs, outputs, size)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of images."""
+        """Convolve a batch of images."""
         if x.requires_grad or torch.is_autocast_enabled(x.device.type):
             return super().forward(x)
         y: Tensor = _FirstConv.apply(x, self.weight, self.bias)
@@ -60,22 +61,31 @@ class _FirstConv(torch.autograd.Function):
         return F.conv2d(x, weight, bias)
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        return None, *_FirstConvSlopes.apply(x, weight, slope)
+        return None, *_FirstConvGrads.apply(x, weight, grad)
 
 
-class _FirstConvSlopes(torch.autograd.Function):
+class _FirstConvGrads(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x)
-        _, of_weight, of_bias = torch.ops.aten.convolution_backward(
-            slope, x, weight, [len(weight)], (1, 1), (0, 0), (1, 1), False, (0, 0), 1,
+        _, weight_grad, bias_grad = torch.ops.aten.convolution_backward(
+            grad,
+            x,
+            weight,
+            [len(weight)],
+            (1, 1),
+            (0, 0),
+            (1, 1),
+            False,
+            (0, 0),
+            1,
             (False, True, True),
-        )  # fmt: skip
-        return of_weight, of_bias
+        )
+        return weight_grad, bias_grad
 
     @staticmethod
-    def backward(ctx: Any, weight: Tensor, bias: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, weight_grad: Tensor, bias_grad: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        return None, None, F.conv2d(x, weight, bias)
+        return None, None, F.conv2d(x, weight_grad, bias_grad)

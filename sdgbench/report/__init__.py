@@ -1,5 +1,6 @@
 """The results as a page and as figures. Only sample images need torch.
 
-``gather`` reads runs into boards, ``page`` writes them as one HTML file, ``figures`` draws them
-with matplotlib. Both take their numbers from ``series``, so that they cannot disagree.
+``page`` writes leaderboards as one HTML file, ``figures`` draws them with matplotlib. Both take
+their numbers from ``series``, so that they cannot disagree. What is published next to them, and
+which methods have colours of their own, is passed in by the caller.
 """

@@ -1,40 +1,81 @@
-"""All that the page shows, as plain values for one JSON block."""
+"""All that the page shows, as plain values for one JSON block; nothing is computed here."""
 
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-import sdgbench
-from sdgbench import storage
+import msgspec
+
 from sdgbench.errors import UserError
-from sdgbench.leaderboard import BASELINE, VIEWS, Board, Run, Table, corruption, paper_tables
-from sdgbench.leaderboard.statistics import Measure, Samples
+from sdgbench.leaderboard import (
+    VIEWS,
+    Cell,
+    Leaderboard,
+    Row,
+    Run,
+    Table,
+    available,
+    corruption_metrics,
+    make_table,
+)
+from sdgbench.leaderboard.order import with_variants
+from sdgbench.leaderboard.runs import CHOICES
+from sdgbench.leaderboard.views import Views
+from sdgbench.records.reading import read
+from sdgbench.records.schema import Record
+from sdgbench.registry import BASELINE
 from sdgbench.report import curves, palette, series
 from sdgbench.report.series import CHOICE, Estimate
+from sdgbench.version import version
 
-LABELS = {
-    "domains": "Domains", "severity": "Severities", "corruptions": "Corruptions",
-    "classes": "Classes", "efficiency": "Efficiency", "cost": "Training cost",
-}  # fmt: skip
 SECTIONS = (
-    "params", "recipe", "options", "flags", "efficiency", "cost", "code", "packages", "machine",
-    "source", "files",
-)  # fmt: skip
-Collect = Callable[[Board], dict[str, Any]]
+    "params",
+    "recipe",
+    "options",
+    "flags",
+    "efficiency",
+    "cost",
+    "code",
+    "packages",
+    "machine",
+    "source",
+    "files",
+)
+Collect = Callable[[Leaderboard], dict[str, Any]]
+Publish = Callable[[Leaderboard], Sequence[Table]]
 
 
-def content(boards: Sequence[Board], collect: Collect, skipped: int = 0) -> dict[str, Any]:
-    """The whole page; ``collect`` finds the sample images of a board."""
+def no_tables(_: Leaderboard) -> Sequence[Table]:
+    """Nothing is published."""
+    return ()
+
+
+def content(
+    boards: Sequence[Leaderboard],
+    collect: Collect,
+    skipped: int = 0,
+    publish: Publish = no_tables,
+    views: Views = VIEWS,
+    usual: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The whole page as plain values.
+
+    ``collect`` gives the sample images of a leaderboard, ``publish`` the published tables next to
+    it; ``usual`` methods have the colours in this order.
+    """
     records = Records()
-    looks = palette.looks(boards)
-    shown = [_board(board, looks, records, collect(board)) for board in boards]
+    looks = palette.looks(boards, usual)
+    shown = [
+        _board(board, looks, records, views, publish(board), collect(board)) for board in boards
+    ]
     return {
-        "version": sdgbench.__version__,
+        "version": version(),
         "baseline": BASELINE,
         "skipped": skipped,
         "boards": shown,
-        "records": records.found,
+        "records": records.entries,
         "pool": records.pool,
     }
 
@@ -46,55 +87,85 @@ def rounded(value: float | None, digits: int = 5) -> float | None:
     return float(f"{value:.{digits}g}")
 
 
+def _without_gaps(section: Any) -> Any:
+    """A section of a record as plain values, without what is absent or empty."""
+    values = msgspec.to_builtins(section)
+    if not isinstance(section, msgspec.Struct):
+        return values
+    return {key: value for key, value in values.items() if value not in (None, [], {})}
+
+
 class Records:
     """The settings of each run; what many runs share is kept once."""
 
     def __init__(self) -> None:
-        self.found: list[dict[str, Any]] = []
+        self.entries: list[dict[str, Any]] = []
         self.pool: list[Any] = []
-        self._places: dict[str, int] = {}
+        self._indices: dict[str, int] = {}
 
     def add(self, run: Run, row: str, board: str) -> int:
-        """Keep a run's settings and say where."""
-        stored: dict[str, Any] = {}
-        if run.folder is not None:
-            try:
-                stored = storage.read_json(run.folder / "record.json")
-            except UserError:  # it was there a moment ago; what the table needs is known
-                stored = {}
-        spec = stored.get("spec") or {}
+        """Add a run's settings and return their index in ``entries``."""
+        record = self._record(run)
         known: dict[str, Any] = {
-            "params": json.loads(run.params), "recipe": dict(run.ground.recipe),
-            "options": dict(run.ground.options), "flags": dict(run.flags),
-            "efficiency": dict(run.efficiency), "cost": dict(run.cost),
-            "source": dict(run.ground.source),
-        }  # fmt: skip
-        sections = {name: known.get(name, stored.get(name)) for name in SECTIONS}
-        self.found.append({
-            "id": run.id, "row": row, "method": run.method, "seed": run.seed, "board": board,
-            "dataset": run.ground.dataset, "preset": run.ground.preset,
-            "version": run.ground.version, "reduced": run.ground.reduced,
-            "place": "/".join(run.folder.parts[-3:]) if run.folder else "",
-            "changed": [*map(str, spec.get("option_changes") or ()),
-                        *(f"recipe.{key}" for key in run.ground.recipe_changes)],
-            "started": stored.get("started"), "finished": stored.get("finished"),
-            "sections": {name: self._keep(value) for name, value in sections.items() if value},
-        })  # fmt: skip
-        return len(self.found) - 1
+            "params": json.loads(run.params),
+            "recipe": run.protocol.recipe,
+            "options": run.protocol.options,
+            "flags": run.flags,
+            "efficiency": run.efficiency,
+            "cost": run.cost,
+            "source": run.protocol.source,
+        }
+        if record is not None:
+            known |= {name: getattr(record, name) for name in SECTIONS if name not in known}
+        sections = {name: _without_gaps(known[name]) for name in SECTIONS if name in known}
+        self.entries.append(
+            {
+                "id": run.id,
+                "row": row,
+                "method": run.method,
+                "seed": run.seed,
+                "board": board,
+                "dataset": run.protocol.dataset,
+                "preset": run.protocol.preset,
+                "version": run.protocol.version,
+                "reduced": run.protocol.reduced,
+                "folder": "/".join(run.folder.parts[-3:]) if run.folder else "",
+                "changed": [
+                    *run.protocol.option_changes,
+                    *(f"recipe.{key}" for key in run.protocol.recipe_changes),
+                ],
+                "started": record.started if record else None,
+                "finished": record.finished if record else None,
+                "sections": {name: self._keep(value) for name, value in sections.items() if value},
+            }
+        )
+        return len(self.entries) - 1
+
+    def _record(self, run: Run) -> Record | None:
+        """The whole record of a run; what the table needs is known without it."""
+        try:
+            return read(run.folder / "record.json") if run.folder else None
+        except UserError:
+            return None
 
     def _keep(self, value: Any) -> int:
         key = json.dumps(value, sort_keys=True)
-        if key not in self._places:
-            self._places[key] = len(self.pool)
+        if key not in self._indices:
+            self._indices[key] = len(self.pool)
             self.pool.append(value)
-        return self._places[key]
+        return self._indices[key]
 
 
 def _board(
-    board: Board, looks: dict[str, palette.Look], records: Records, samples: dict[str, Any]
+    board: Leaderboard,
+    looks: dict[str, palette.Look],
+    records: Records,
+    views: Views,
+    published: Sequence[Table],
+    samples: dict[str, Any],
 ) -> dict[str, Any]:
     rows = series.ordered(board)
-    title = f"{board.dataset}, {board.preset}" + (f" [{board.remark}]" if board.remark else "")
+    title = ", ".join(filter(None, [board.dataset, board.preset, board.remark]))
     shown = [
         {
             "name": row.name,
@@ -105,58 +176,93 @@ def _board(
         for row in rows
     ]
     names = [row.name for row in rows]
-    estimates = [series.domain_estimates(row) for row in rows]
     return {
-        "title": title, "dataset": board.dataset, "preset": board.preset, "remark": board.remark,
-        "metric": board.metric, "reduced": board.reduced, "ranked": board.ranked,
-        "source": str(board.ground.source.get("name", "")), "rows": shown,
+        "title": title,
+        "dataset": board.dataset,
+        "preset": board.preset,
+        "remark": board.remark,
+        "metric": board.metric,
+        "reduced": board.reduced,
+        "ranked": board.ranked,
+        "source": board.protocol.source.name,
+        "has_variants": bool(with_variants(board.rows)),
+        "rows": shown,
         "domains": list(board.domains),
-        "scores": [[_pair(one) for one in found] for found in estimates],
-        "by_seed": [
-            [[rounded(100 * v, 4) for v in run.scores[CHOICE].values] for run in row.runs.values()]
-            for row in rows
-        ],
-        "tables": [_table(board, view, names) for view in board.views()]
-        + ([_table(board, "domains", names, "val")] if _has_choice(board) else []),
-        "published": [_published(table, names) for table in paper_tables(board)],
+        "tables": _tables(board, views, names),
+        "published": [_published(table, names) for table in published],
         "panels": [
             {
-                "name": panel.name, "group": panel.group, "levels": panel.levels,
-                "places": panel.places,
-                "scores": [[_pair(one) for one in panel.estimates(row)] for row in rows],
+                "name": panel.name,
+                "group": panel.group,
+                "levels": panel.levels,
+                "indices": panel.indices,
             }
             for panel in series.severity_panels(board)
         ],
-        "highest": corruption.HIGHEST,
+        "highest": corruption_metrics.HIGHEST,
+        "choices": {
+            choice: _figures(board, rows, choice)
+            for choice in CHOICES
+            if _has_choice(board, choice)
+        },
+        "machines": sorted({run.machine for row in rows for run in row.runs.values()} - {""}),
+        "curves": [
+            curve
+            for index, row in enumerate(rows)
+            for number, run in enumerate(row.runs.values())
+            if (curve := _curve(run, index, number))
+        ],
+        "mean_curves": [
+            curve for index, row in enumerate(rows) if (curve := _mean_curve(row, index))
+        ],
+        "samples": samples,
+    }
+
+
+def _pair(estimate: Estimate) -> list[float | None]:
+    return [rounded(estimate.mean), rounded(estimate.half, 3)]
+
+
+def _has_choice(board: Leaderboard, choice: str) -> bool:
+    return any(choice in run.scores for row in board.rows for run in row.runs.values())
+
+
+def _figures(board: Leaderboard, rows: Sequence[Row], choice: str) -> dict[str, Any]:
+    """What the figures show of one choice of weights; null: the row has no such weights."""
+    names = [row.name for row in rows]
+    known = {row.name for row in rows if series.has_choice(row, choice)}
+    panels = series.severity_panels(board)
+    return {
+        "scores": [
+            [_pair(e) for e in series.domain_estimates(row, choice)] if row.name in known else None
+            for row in rows
+        ],
+        "by_seed": [
+            [[rounded(100 * v, 4) for v in run.scores[choice].values] for run in row.runs.values()]
+            if row.name in known
+            else None
+            for row in rows
+        ],
+        "panels": [
+            [
+                [_pair(e) for e in panel.estimates(row, choice)] if row.name in known else None
+                for row in rows
+            ]
+            for panel in panels
+        ],
         "clouds": [
             {
-                "name": cloud.name, "label": cloud.label,
+                "name": cloud.name,
+                "label": cloud.label,
                 "points": [
-                    {"row": names.index(name), "x": rounded(cost),
-                     "y": _pair(cloud.scores[name])}
+                    {"row": names.index(name), "x": _pair(cost), "y": _pair(cloud.scores[name])}
                     for name, cost in cloud.costs.items()
                 ],
                 "front": [names.index(name) for name in cloud.front],
             }
-            for cloud in series.clouds(board)
+            for cloud in series.clouds(board, choice)
         ],
-        "machines": sorted({run.machine for row in rows for run in row.runs.values()} - {""}),
-        "curves": [
-            found
-            for place, row in enumerate(rows)
-            for number, run in enumerate(row.runs.values())
-            if (found := _curve(run, place, number))
-        ],
-        "samples": samples,
-    }  # fmt: skip
-
-
-def _pair(found: Estimate) -> list[float | None]:
-    return [rounded(found.mean), rounded(found.half, 3)]
-
-
-def _has_choice(board: Board) -> bool:
-    return any("val" in run.scores for row in board.rows for run in row.runs.values())
+    }
 
 
 def _curve(run: Run, row: int, number: int) -> dict[str, Any] | None:
@@ -173,81 +279,98 @@ def _curve(run: Run, row: int, number: int) -> dict[str, Any] | None:
     }
 
 
+def _mean_curve(row: Row, index: int) -> dict[str, Any] | None:
+    loss, validation = curves.means([curves.read(run.folder) for run in row.runs.values()])
+    if not loss and not validation:
+        return None
+    return {
+        "row": index,
+        **{
+            name: [
+                [step for step, _ in points],
+                [rounded(estimate.mean, 4) for _, estimate in points],
+                [rounded(estimate.half, 3) for _, estimate in points],
+            ]
+            for name, points in (("loss", loss), ("validation", validation))
+        },
+    }
+
+
 # Tables
 
 
-def _table(board: Board, view: str, names: list[str], choice: str = CHOICE) -> dict[str, Any]:
-    """A table of the leaderboard, with what each seed says behind each number."""
-    table = board.table(view, choice)
-    measures = {m.column.name: m for m in _measures(board, view, choice)}
-    samples = {name: measure.samples(board.rows) for name, measure in measures.items()}
-    samples |= _gains(board, choice, table)
+def _tables(board: Leaderboard, views: Views, names: list[str]) -> list[dict[str, Any]]:
+    ranked = board.ranked
+    tables = [
+        _table(make_table(board, name, CHOICE, views=views), views[name].tab, CHOICE, names, ranked)
+        for name in available(board, views)
+    ]
+    if _has_choice(board, "val"):
+        chosen = make_table(board, choice="val", views=views)
+        tables.append(_table(chosen, "Chosen on source", "val", names, ranked))
+    return tables
+
+
+def _table(table: Table, tab: str, choice: str, names: list[str], ranked: str) -> dict[str, Any]:
+    """A table of the leaderboard, with the value of each seed behind each number.
+
+    The ranked column comes first: a narrow screen shows no other.
+    """
+    columns = sorted(table.columns, key=lambda column: column.name != ranked)
+    table = replace(table, columns=tuple(columns))
     shown = _plain_table(table)
-    shown["name"] = LABELS.get(view, view) if choice == CHOICE else "Chosen on source"
+    shown["name"] = tab
     shown["choice"] = choice
     for line, cells in zip(table.lines, shown["lines"], strict=True):
         cells["row"] = names.index(line.method)
-        for column, cell in zip(table.columns, cells["cells"], strict=True):
-            values = samples.get(column.name, {}).get(line.method)
-            digits = line.cells[column.name].digits + 1
-            if values and any(value is not None for value in values.values()):
-                cell["seeds"] = [None if v is None else round(v, digits) for v in values.values()]
+        cells["unranked"] = bool(line.missing_seeds)
+        for column, plain in zip(table.columns, cells["cells"], strict=True):
+            cell = line.cells[column.name]
+            values, digits = cell.samples.values(), cell.digits + 1
+            if any(value is not None for value in values):
+                plain["seeds"] = [None if v is None else round(v, digits) for v in values]
     return shown
-
-
-def _measures(board: Board, view: str, choice: str) -> list[Measure]:
-    return list(VIEWS[view](board, choice, BASELINE, board.row(BASELINE)))
-
-
-def _gains(board: Board, choice: str, table: Table) -> dict[str, Samples]:
-    """The paired differences behind the gains, seed by seed."""
-    name, reference = f"gain_vs_{BASELINE}", board.row(BASELINE)
-    if reference is None or table.column(name) is None:
-        return {}
-    measures = {m.column.name: m for m in _measures(board, "domains", choice)}
-    ranked = measures[board.ranked].samples(board.rows)
-    base = ranked[reference.name]
-    found: Samples = {
-        row: {seed: _difference(value, base.get(seed)) for seed, value in values.items()}
-        for row, values in ranked.items()
-        if row != reference.name
-    }
-    return {name: found}
-
-
-def _difference(ours: float | None, theirs: float | None) -> float | None:
-    return None if ours is None or theirs is None else ours - theirs
 
 
 def _published(table: Table, names: list[str]) -> dict[str, Any]:
     shown = _plain_table(table)
-    if table.kind == "paper":  # ours beside theirs: ours have records
+    if table.kind == "paper":  # ours next to theirs: ours have records
         for line in shown["lines"]:
-            if line["name"] in names:  # else it says that there are no runs
+            if line["name"] in names:  # else there are no runs of it
                 line["row"] = names.index(line["name"])
     return shown
 
 
 def _plain_table(table: Table) -> dict[str, Any]:
     return {
-        "kind": table.kind, "title": table.title, "label": table.label,
-        "counted": table.is_counted, "reduced": table.reduced, "notes": list(table.notes),
-        "legend": table.legend,
+        "kind": table.kind,
+        "title": table.title,
+        "label": table.label,
+        "counted": table.is_counted,
+        "reduced": table.reduced,
+        "notes": list(table.notes),
+        "legend": "; ".join(table.legend),
         "columns": [
-            {"name": c.name, "definition": c.definition, "better": c.better, "group": c.group,
-             "text": c.is_text}
+            {
+                "name": c.name,
+                "definition": c.definition,
+                "better": c.better,
+                "group": c.group,
+                "text": c.is_text,
+            }
             for c in table.columns
         ],
         "lines": [
             {
-                "name": line.method, "n": line.n,
+                "name": line.method,
+                "n": line.n,
                 "cells": [_cell(line.cells[column.name]) for column in table.columns],
             }
             for line in table.lines
         ],
-    }  # fmt: skip
+    }
 
 
-def _cell(cell: Any) -> dict[str, Any]:
-    found = {"shown": str(cell), "mean": rounded(cell.mean, 8), "rank": cell.rank or None}
-    return {key: value for key, value in found.items() if value is not None}
+def _cell(cell: Cell) -> dict[str, Any]:
+    plain = {"shown": str(cell), "mean": rounded(cell.mean, 8), "rank": cell.rank or None}
+    return {key: value for key, value in plain.items() if value is not None}

@@ -1,10 +1,14 @@
 """Training curves from ``train.jsonl``: the loss of the task network and the source validation."""
 
-import json
 import math
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from sdgbench.records.curve import read_points
+from sdgbench.report.series import Estimate, estimate
 
 MOST_POINTS = 200
 
@@ -18,20 +22,14 @@ class Curve:
 
 
 def read(folder: Path | None) -> Curve:
-    """Read a run's curve; what is not there or not readable is left out."""
+    """Read a run's curve; what is missing or not readable is omitted."""
     curve = Curve()
     if folder is None:
         return curve
-    try:
-        text = (folder / "train.jsonl").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return curve
     before: dict[int, int] = {}  # the last step of each training phase
-    for line in text.splitlines():
-        try:
-            _add(json.loads(line), curve, before)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            continue  # a line that was cut off tells nothing
+    for point in read_points(folder):
+        with suppress(ValueError, KeyError, TypeError):
+            _add(point, curve, before)
     return Curve(thin(curve.loss), thin(curve.validation))
 
 
@@ -50,7 +48,7 @@ def _add(point: dict[str, Any], curve: Curve, before: dict[int, int]) -> None:
 
 
 def thin(points: list[tuple[int, float]], most: int = MOST_POINTS) -> list[tuple[int, float]]:
-    """Means of neighbours, so that at most so many points are left."""
+    """Means of neighbours, so that at most ``most`` points are left."""
     if len(points) <= most:
         return points
     thinned = []
@@ -58,3 +56,20 @@ def thin(points: list[tuple[int, float]], most: int = MOST_POINTS) -> list[tuple
         part = points[number * len(points) // most : (number + 1) * len(points) // most]
         thinned.append((part[-1][0], math.fsum(value for _, value in part) / len(part)))
     return thinned
+
+
+MeanCurve = list[tuple[int, Estimate]]
+
+
+def means(curves: Sequence[Curve]) -> tuple[MeanCurve, MeanCurve]:
+    """The mean over seeds of loss and of validation, at the steps that all seeds have."""
+    return (
+        _mean([curve.loss for curve in curves]),
+        _mean([curve.validation for curve in curves]),
+    )
+
+
+def _mean(every: Sequence[Sequence[tuple[int, float]]]) -> MeanCurve:
+    by_step = [dict(points) for points in every]
+    steps = sorted(set.intersection(*(set(points) for points in by_step))) if by_step else []
+    return [(step, estimate(points[step] for points in by_step)) for step in steps]

@@ -2,11 +2,9 @@
 
 import math
 import re
-import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -14,102 +12,47 @@ from typing import IO, Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullFormatter
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MaxNLocator
 
 from sdgbench import storage
-from sdgbench.leaderboard import Board, Row
+from sdgbench.leaderboard import Leaderboard
 from sdgbench.report import curves as training
 from sdgbench.report import palette, series
+from sdgbench.report.canvas import Canvas, ends, legend, plain_ticks, within
 
 FORMATS = ("svg", "pdf", "png")
-MARKERS = ("o", "s", "D", "^", "X", "P", "v", "*")  # as in palette.MARKERS
-LINES = ("-", (0, (6, 3)), (0, (2, 2)), (0, (8, 3, 2, 3)))
 STYLE: dict[Any, Any] = {
-    "font.size": 8, "figure.titlesize": 8, "figure.labelsize": 8, "axes.titlesize": 8,
-    "axes.labelsize": 8, "xtick.labelsize": 7,
-    "ytick.labelsize": 7, "legend.fontsize": 7, "font.family": "sans-serif",
-    "pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "sdgbench",
-    "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6, "ytick.major.width": 0.6, "lines.linewidth": 1.2,
-    "legend.frameon": False, "text.parse_math": False,  # names are names, whatever they hold
-}  # fmt: skip
+    "font.size": 8,
+    "figure.titlesize": 8,
+    "figure.labelsize": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "font.family": "sans-serif",
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "sdgbench",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "lines.linewidth": 1.2,
+    "legend.frameon": False,
+    "text.parse_math": False,  # names are names, whatever they hold
+}
+HALO = withStroke(linewidth=2.4, foreground="white")
 METADATA: dict[str, dict[str, str | None]] = {
-    "svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": "sdgbench"},
-}  # fmt: skip
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+    "png": {"Software": "sdgbench"},
+}
 DOTS_PER_INCH = 300  # of a PNG
-
-
-@dataclass(frozen=True)
-class Canvas:
-    """What a figure is drawn from, and how wide it may be."""
-
-    board: Board
-    looks: dict[str, palette.Look]
-    width: float  # inches
-    data: Path | None = None  # the data folder, for figures that show images
-    domains: tuple[str, ...] = ()  # which domains to show; empty: the figure's own choice
-
-    @property
-    def rows(self) -> list[Row]:
-        """Best first."""
-        return series.ordered(self.board)
-
-    def colour(self, row: Row) -> str:
-        """The row's colour."""
-        return palette.COLOURS[self.looks[row.name].colour]
-
-    def stroke(self, row: Row) -> dict[str, Any]:
-        """Colour, marker and line of the row."""
-        look = self.looks[row.name]
-        return {
-            "color": self.colour(row), "marker": MARKERS[look.marker], "linestyle": LINES[look.dash]
-        }  # fmt: skip
-
-    def start(self, height: float) -> Figure:
-        """A figure that says what it is about."""
-        figure = Figure(figsize=(self.width, height + 0.35), layout="constrained")
-        remark = f" [{self.board.remark}]" if self.board.remark else ""
-        said = [f"{self.board.dataset}, {self.board.preset} preset{remark}"]
-        if self.board.reduced:
-            said.append(f"Reduced scale: {self.board.reduced}")
-        most = max(30, int(self.width * 17))  # letters that fit on a line
-        figure.suptitle("\n".join(part for text in said for part in textwrap.wrap(text, most)))
-        return figure
-
-    @property
-    def score(self) -> str:
-        """What the numbers are."""
-        return f"{self.board.metric} (%)"
-
-
-def legend(figure: Figure, axes: Axes, count: int, width: float) -> None:
-    """Name all lines below the panels."""
-    handles, labels = axes.get_legend_handles_labels()
-    shown = [label if len(label) < 40 else label[:39] + "…" for label in labels]
-    longest = max(map(len, shown), default=1)
-    columns = max(1, min(count, int(width / (0.4 + 0.058 * longest))))
-    figure.legend(handles, shown, loc="outside lower center", ncols=columns)
-
-
-def within(low: float, high: float) -> tuple[float, float]:
-    """Limits with some room; a score is nowhere below 0 or above 100."""
-    room = 0.06 * (high - low) or 1.0
-    return max(0.0, low - room), min(100.0, high + room)
-
-
-def ends(found: Iterable[series.Estimate]) -> tuple[float, float]:
-    """The lowest and the highest end of some intervals."""
-    every = [(one.mean, one.half or 0.0) for one in found]
-    return min(mean - half for mean, half in every), max(mean + half for mean, half in every)
-
-
-def plain_ticks(axis: Axis) -> None:
-    """Numbers as they are: powers are formulas, and formulas are not set here."""
-    if axis.get_scale() != "linear":
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter(NullFormatter())
 
 
 def bars(canvas: Canvas) -> Figure | None:
@@ -117,50 +60,70 @@ def bars(canvas: Canvas) -> Figure | None:
     rows = canvas.rows
     figure = canvas.start(0.45 + 0.22 * len(rows))
     axes = figure.subplots()
-    found = [series.ranked_estimate(row) for row in rows]
-    places = range(len(rows))
-    axes.barh(
-        places, [one.mean for one in found], color=[canvas.colour(r) for r in rows], alpha=0.8
-    )
-    for place, one in enumerate(found):
-        half = one.half or 0.0
-        if one.half is not None:
-            axes.errorbar(one.mean, place, xerr=[[min(half, one.mean)], [half]], color="black",
-                          capsize=2, linewidth=0.8)  # fmt: skip
-        shown = f"{one.mean:.1f}" + (f" ±{half:.1f}" if one.half is not None else " (n=1)")
-        axes.annotate(shown, (one.mean + half, place), (3, 0), textcoords="offset points",
-                      va="center", fontsize=7)  # fmt: skip
-    axes.set_yticks(places, [row.name for row in rows])
+    estimates = [series.ranked_estimate(row) for row in rows]
+    positions = range(len(rows))
+    means = [estimate.mean for estimate in estimates]
+    axes.barh(positions, means, color=[canvas.colour(row) for row in rows])
+    for position, estimate in enumerate(estimates):
+        mean, half = estimate.mean, estimate.half or 0.0
+        if estimate.half is not None:
+            bar = axes.errorbar(
+                mean,
+                position,
+                xerr=[[min(half, mean)], [half]],
+                color="black",
+                capsize=2,
+                linewidth=0.8,
+            )
+            for part in (*bar.lines[1], *bar.lines[2]):  # caps and bar, also seen on a dark bar
+                part.set_path_effects([HALO])
+        interval = f" ±{half:.1f}" if estimate.half is not None else " (n=1)"
+        axes.annotate(
+            f"{mean:.1f}{interval}",
+            (mean + half, position),
+            (3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=7,
+        )
+    axes.set_yticks(positions, [canvas.name(row) for row in rows])
     axes.invert_yaxis()
-    axes.set_xlim(0, 1.25 * max(one.mean + (one.half or 0) for one in found) or 1)
+    axes.set_xlim(0, 1.25 * ends(estimates)[1] or 1)
     axes.set_xlabel(f"{canvas.board.ranked}, {canvas.score}, with 95% intervals")
     return figure
 
 
 def heatmap(canvas: Canvas) -> Figure | None:
     """Methods x domains; of corruptions, those at the highest severity."""
-    rows, names, places = canvas.rows, list(canvas.board.domains), None
+    rows, names, indices = canvas.rows, list(canvas.board.domains), None
     if panels := series.severity_panels(canvas.board)[1:]:
-        clean = [("clean", panels[0].places[0][0])] if panels[0].levels[0] == 0 else []
-        chosen = [*clean, *((panel.name, panel.places[-1][0]) for panel in panels)]
-        names, places = [name for name, _ in chosen], [place for _, place in chosen]
-    scores = [[one.mean for one in series.domain_estimates(row)] for row in rows]
-    values = [[line[p] for p in places] if places else line for line in scores]
+        clean = [("clean", panels[0].indices[0][0])] if panels[0].levels[0] == 0 else []
+        chosen = [*clean, *((panel.name, panel.indices[-1][0]) for panel in panels)]
+        names, indices = [name for name, _ in chosen], [index for _, index in chosen]
+    scores = [[estimate.mean for estimate in series.domain_estimates(row)] for row in rows]
+    values = [[line[i] for i in indices] if indices else line for line in scores]
     figure = canvas.start(0.9 + 0.2 * len(rows))
     axes = figure.subplots()
     image = axes.imshow(values, cmap="cividis", aspect="auto")
     axes.set_xticks(range(len(names)), names, rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(rows)), [row.name for row in rows])
+    axes.set_yticks(range(len(rows)), [canvas.name(row) for row in rows])
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     if len(names) * 0.28 < canvas.width - 1:  # else the numbers would run into each other
         shades = image.to_rgba(np.asarray(values)).tolist()
         for line, row in enumerate(values):
             for column, value in enumerate(row):
-                axes.text(column, line, f"{value:.1f}", ha="center", va="center", fontsize=6,
-                          color=palette.text_on(shades[line][column]))  # fmt: skip
+                axes.text(
+                    column,
+                    line,
+                    f"{value:.1f}",
+                    ha="center",
+                    va="center",
+                    fontsize=6,
+                    color=palette.text_on(shades[line][column]),
+                )
     figure.colorbar(image, ax=axes, label=canvas.score, pad=0.02)
-    if places:
+    if indices:
         axes.set_title(f"severity {panels[0].levels[-1]}")
     return figure
 
@@ -176,16 +139,23 @@ def severity(canvas: Canvas) -> Figure | None:
     grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for panel, axes in zip(panels, grid, strict=False):
         for row in canvas.rows:
-            found = panel.estimates(row)
-            means = [one.mean for one in found]
-            axes.plot(panel.levels, means, label=row.name, markersize=2.2, **canvas.stroke(row))
-            if all(one.half is not None for one in found):
-                axes.fill_between(panel.levels, [o.mean - (o.half or 0) for o in found],
-                                  [o.mean + (o.half or 0) for o in found],
-                                  color=canvas.colour(row), alpha=0.15, linewidth=0)  # fmt: skip
+            estimates = panel.estimates(row)
+            means = [estimate.mean for estimate in estimates]
+            axes.plot(
+                panel.levels, means, label=canvas.name(row), markersize=2.2, **canvas.stroke(row)
+            )
+            if all(estimate.half is not None for estimate in estimates):
+                axes.fill_between(
+                    panel.levels,
+                    [e.mean - (e.half or 0) for e in estimates],
+                    [e.mean + (e.half or 0) for e in estimates],
+                    color=canvas.colour(row),
+                    alpha=0.15,
+                    linewidth=0,
+                )
         axes.set_title(panel.name.replace("_", " "), fontsize=7)
         axes.set_xticks(panels[0].levels)
-    means = [one.mean for p in panels for row in canvas.rows for one in p.estimates(row)]
+    means = [e.mean for panel in panels for row in canvas.rows for e in panel.estimates(row)]
     grid[0].set_ylim(*within(min(means), max(means)))
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
@@ -195,7 +165,7 @@ def severity(canvas: Canvas) -> Figure | None:
 
 
 def scatter(canvas: Canvas) -> Figure | None:
-    """Score against costs, with the Pareto front."""
+    """Score against costs, with the front that the intervals support."""
     clouds = series.clouds(canvas.board)
     if not clouds:
         return None
@@ -204,15 +174,31 @@ def scatter(canvas: Canvas) -> Figure | None:
     figure = canvas.start(0.5 + 1.9 * shape[0])
     grid = figure.subplots(*shape, squeeze=False).ravel()
     for cloud, axes in zip(clouds, grid, strict=True):
-        front = [(cloud.costs[name], cloud.scores[name].mean) for name in cloud.front]
-        axes.step(*zip(*front, strict=True), where="post", color="0.55", linestyle=":", zorder=0,
-                  label="Pareto front")  # fmt: skip
         for row in canvas.rows:
             if row.name in cloud.costs:
-                one = cloud.scores[row.name]
+                cost, score = cloud.costs[row.name], cloud.scores[row.name]
                 style = {**canvas.stroke(row), "linestyle": "none"}
-                axes.errorbar(cloud.costs[row.name], one.mean, yerr=one.half, label=row.name,
-                              markersize=4.5, capsize=2, elinewidth=0.7, **style)  # fmt: skip
+                axes.errorbar(
+                    cost.mean,
+                    score.mean,
+                    xerr=cost.half,
+                    yerr=score.half,
+                    label=canvas.name(row),
+                    markersize=4.5,
+                    capsize=2,
+                    elinewidth=0.7,
+                    **style,
+                )
+        on_front = [(cloud.costs[name].mean, cloud.scores[name].mean) for name in cloud.front]
+        axes.plot(
+            *(zip(*on_front, strict=True) if on_front else ((), ())),
+            linestyle="none",
+            marker="o",
+            markersize=10,
+            markerfacecolor="none",
+            markeredgecolor="0.35",
+            label="Pareto front",
+        )
         axes.set_xlabel(cloud.label, fontsize=7)
         axes.xaxis.set_major_locator(MaxNLocator(4))
         axes.margins(x=0.15)
@@ -224,26 +210,28 @@ def scatter(canvas: Canvas) -> Figure | None:
 
 
 def curves(canvas: Canvas) -> Figure | None:
-    """Loss and source validation, one line per run."""
-    found = [(row, training.read(run.folder)) for row in canvas.rows for run in row.runs.values()]
-    if not any(curve.loss or curve.validation for _, curve in found):
+    """Loss and source validation: the mean over seeds with its band."""
+    read = [
+        (row, *training.means([training.read(run.folder) for run in row.runs.values()]))
+        for row in canvas.rows
+    ]
+    if not any(loss or validation for _, loss, validation in read):
         return None
     wide = canvas.width >= 5
-    figure = canvas.start(0.5 + (1.8 if wide else 3.4))
+    figure = canvas.start(0.5 + (1.8 if wide else 4.2))
     left, right = figure.subplots(1, 2) if wide else figure.subplots(2, 1)
-    named = set()
-    for row, curve in found:
-        style = {**canvas.stroke(row), "linewidth": 0.9, "alpha": 0.75}
-        name = row.name if row.name not in named else "_again"  # a name's line is not in the legend
-        named.add(row.name)
-        if curve.loss:
-            left.plot(*zip(*curve.loss, strict=True), **{**style, "marker": ""})
-        many = len(curve.validation) > 12
-        points = list(zip(*curve.validation, strict=True)) or [(), ()]
-        right.plot(*points, label=name, markersize=0 if many else 3, **style)
-    values = [value for _, curve in found for _, value in curve.loss]
+    for row, loss, validation in read:
+        _band(left, loss, canvas.colour(row))
+        _band(right, validation, canvas.colour(row))
+        style = {**canvas.stroke(row), "linewidth": 1.1}
+        left.plot(*_means(loss), **{**style, "marker": ""})
+        many = len(validation) > 12
+        label = canvas.name(row)
+        right.plot(*_means(validation), label=label, markersize=0 if many else 3, **style)
+    values = [estimate.mean for _, loss, _ in read for _, estimate in loss]
     if values and min(values) > 0 and max(values) > 10 * min(values):
         left.set_yscale("log")
+        left.set_ylim(min(values) / 1.1, max(values) * 1.1)
         plain_ticks(left.yaxis)
     left.set(xlabel="step of training", ylabel="loss in training")
     right.set(xlabel="step of training", ylabel=f"held-out source, {canvas.score}")
@@ -253,10 +241,25 @@ def curves(canvas: Canvas) -> Figure | None:
     return figure
 
 
+def _means(points: training.MeanCurve) -> tuple[list[int], list[float]]:
+    return [step for step, _ in points], [estimate.mean for _, estimate in points]
+
+
+def _band(axes: Axes, points: training.MeanCurve, colour: str) -> None:
+    if points and all(estimate.half is not None for _, estimate in points):
+        low = [estimate.mean - (estimate.half or 0) for _, estimate in points]
+        high = [estimate.mean + (estimate.half or 0) for _, estimate in points]
+        axes.fill_between([s for s, _ in points], low, high, color=colour, alpha=0.16, linewidth=0)
+
+
 Draw = Callable[[Canvas], Figure | None]  # None: the records do not allow it
 FIGURES: dict[str, Draw] = {
-    "bars": bars, "heatmap": heatmap, "severity": severity, "scatter": scatter, "curves": curves,
-}  # fmt: skip
+    "bars": bars,
+    "heatmap": heatmap,
+    "severity": severity,
+    "scatter": scatter,
+    "curves": curves,
+}
 
 
 @contextmanager
@@ -268,17 +271,27 @@ def _style() -> Iterator[None]:
 
 
 def write(
-    boards: Sequence[Board], wanted: Sequence[str], folder: Path, formats: Sequence[str],
-    width: float, data: Path | None = None, domains: Sequence[str] = (),
+    boards: Sequence[Leaderboard],
+    wanted: Sequence[str],
+    folder: Path,
+    formats: Sequence[str],
+    width: float,
+    data: Path | None = None,
+    domains: Sequence[str] = (),
     known: Mapping[str, Draw] = FIGURES,
-) -> tuple[list[Path], list[str]]:  # fmt: skip
-    """Draw figures of all boards; returns the files and what the records do not allow."""
-    looks = palette.looks(boards)
+    usual: Sequence[str] = (),
+    titled: bool = True,
+) -> tuple[list[Path], list[str]]:
+    """Draw figures of all leaderboards; returns the files and what the records do not allow.
+
+    ``known`` are all figures by name; ``usual`` methods have the colours in this order.
+    """
+    looks = palette.looks(boards, usual)
     written, impossible = [], []
     stems: set[str] = set()
     for board in boards:
         stem = _stem(board, stems)
-        canvas = Canvas(board, looks, width, data, tuple(domains))
+        canvas = Canvas(board, looks, width, data, tuple(domains), titled)
         for name in wanted:
             with _style():
                 figure = known[name](canvas)
@@ -298,8 +311,8 @@ def _save(figure: Figure, kind: str, file: IO[bytes]) -> None:
     figure.savefig(file, format=kind, dpi=DOTS_PER_INCH, metadata=METADATA[kind])
 
 
-def _stem(board: Board, taken: set[str]) -> str:
-    """A file's name for a board; what sets boards apart is too long for one, so they count."""
+def _stem(board: Leaderboard, taken: set[str]) -> str:
+    """A file's name for a leaderboard; others of the same dataset and preset are counted."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", f"{board.dataset}-{board.preset}").lstrip(".")
     stem, number = plain, 1
     while stem in taken:

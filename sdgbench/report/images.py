@@ -17,15 +17,15 @@ def strip(images: np.ndarray) -> str:
 
 def photo(image: np.ndarray) -> str:
     """One image (3, H, W) as JPEG."""
-    found = Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0)))
-    return _encode(_small(found, Image.Resampling.LANCZOS), "JPEG", quality=85)
+    picture = Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0)))
+    return _encode(_small(picture, Image.Resampling.LANCZOS), "JPEG", quality=85)
 
 
 def label_map(labels: np.ndarray, palette: list[tuple[int, int, int]]) -> str:
     """Classes (H, W) in their colours, as an indexed PNG."""
-    found = Image.fromarray(np.ascontiguousarray(labels, dtype=np.uint8), mode="P")
-    found.putpalette([channel for colour in palette for channel in colour])
-    return _encode(_small(found, Image.Resampling.NEAREST), "PNG", optimize=True)
+    picture = Image.fromarray(np.ascontiguousarray(labels, dtype=np.uint8), mode="P")
+    picture.putpalette([channel for colour in palette for channel in colour])
+    return _encode(_small(picture, Image.Resampling.NEAREST), "PNG", optimize=True)
 
 
 def _small(image: Image.Image, how: Image.Resampling) -> Image.Image:

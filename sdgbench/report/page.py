@@ -10,16 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from sdgbench import storage
-from sdgbench.leaderboard import Board
-from sdgbench.report.content import Collect, content
+from sdgbench.leaderboard import VIEWS, Leaderboard
+from sdgbench.leaderboard.views import Views
+from sdgbench.report import palette
+from sdgbench.report.content import Collect, Publish, content, no_tables
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("dom.js", "table.js", "chart.js", "figures.js", "samples.js", "page.js")
 
 
-def render(boards: Sequence[Board], collect: Collect, skipped: int = 0) -> str:
-    """The page as text."""
-    style = _asset("page.css")
+def render(
+    boards: Sequence[Leaderboard],
+    collect: Collect,
+    skipped: int = 0,
+    publish: Publish = no_tables,
+    views: Views = VIEWS,
+    usual: Sequence[str] = (),
+) -> str:
+    """The page as text; the arguments are those of ``content``."""
+    style = _colours() + _asset("page.css")
     script = "'use strict';\n(() => {\n" + "\n".join(map(_asset, SCRIPTS)) + "\n})();\n"
     # Only this script and this style may run, even if a name got past all escaping.
     policy = (
@@ -30,14 +39,14 @@ def render(boards: Sequence[Board], collect: Collect, skipped: int = 0) -> str:
         "policy": policy,
         "style": style,
         "script": script,
-        "data": block(content(boards, collect, skipped)),
+        "data": block(content(boards, collect, skipped, publish, views, usual)),
     }
-    # In one pass: what was put in is not searched for places to fill.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
+    # In one pass: what was put in is not searched for further {{names}}.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
 
 
 def write(path: Path, text: str) -> int:
-    """Write the page atomically and say how many bytes it has."""
+    """Write the page atomically and return its size in bytes."""
     data = text.encode()
     storage.write_atomic(path, lambda file: file.write(data))
     return len(data)
@@ -64,6 +73,13 @@ def _printable(value: Any) -> Any:
     if isinstance(value, dict):
         return {_printable(str(key)): _printable(item) for key, item in value.items()}
     return [_printable(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _colours() -> str:
+    """The colours of methods on both themes, as variables of the style."""
+    pairs = zip(palette.COLOURS, palette.ON_DARK, strict=True)
+    names = (f"--c{i}: light-dark({light}, {dark});" for i, (light, dark) in enumerate(pairs))
+    return f":root {{ {' '.join(names)} }}\n"
 
 
 def _asset(name: str) -> str:

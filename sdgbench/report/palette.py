@@ -1,15 +1,16 @@
-"""How a method looks: the same in all figures, and never told by its colour alone."""
+"""How a method looks: the same in all figures, and never marked by its colour alone."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sdgbench.leaderboard import Board
+from sdgbench.leaderboard import Leaderboard
 
-# Okabe and Ito, 2008. Yellow comes last: it is faint on white.
-COLOURS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#F0E442")
+# Near the hues of Okabe and Ito (2008), moved until all have a contrast of 3 with the background
+# and are far apart for every kind of colour vision. The second set is for a dark background.
+COLOURS = ("#001006", "#BE8900", "#858AD5", "#035482", "#0D998F", "#853A4A", "#D5684F", "#4D4000")
+ON_DARK = ("#CDFFE2", "#F6A318", "#6C6EA3", "#07C3FF", "#218E5B", "#C29EB3", "#C81200", "#FFF685")
 MARKERS = ("circle", "square", "diamond", "triangle", "cross", "plus", "down", "star")
 DASHES = ("", "6 3", "2 2", "8 3 2 3")
-USUAL = ("erm", "gud", "mada", "jigen", "ccsa", "dsne", "gud-ensemble")  # their colours, in order
 
 
 def luminance(colour: Sequence[float]) -> float:
@@ -25,38 +26,38 @@ def text_on(colour: Sequence[float]) -> str:
 
 @dataclass(frozen=True)
 class Look:
-    """A colour, a marker and a line, by their places in COLOURS, MARKERS and DASHES."""
+    """A colour, a marker and a line, by their indices in COLOURS, MARKERS and DASHES."""
 
     colour: int
     marker: int
     dash: int
 
 
-def looks(boards: Iterable[Board]) -> dict[str, Look]:
-    """The look of every row of some boards, by the row's name.
+def looks(boards: Iterable[Leaderboard], usual: Sequence[str] = ()) -> dict[str, Look]:
+    """The look of every row of these leaderboards, by the row's name.
 
-    A method has one colour; its variants differ in marker and dash. The usual methods have the
-    same look on every page.
+    A method has one colour; its variants differ in marker and dash. The ``usual`` methods have
+    the colours in this order on every page.
     """
     variants: dict[str, dict[str, None]] = {}
     for board in boards:
         for row in board.rows:
             variants.setdefault(row.method, {})[row.name] = None
-    others = sorted(method for method in variants if method not in USUAL)
-    free = [place for place, method in enumerate(USUAL) if method not in variants]
+    others = sorted(method for method in variants if method not in usual)
+    unused = [index for index, method in enumerate(usual) if method not in variants]
     # A colour that no usual method takes here comes first, then those that must be shared.
-    order = [*range(len(USUAL), len(COLOURS)), *free]
-    places = {method: place for place, method in enumerate(USUAL)}
+    order = [*range(len(usual), len(COLOURS)), *unused]
+    indices = {method: index for index, method in enumerate(usual)}
     for number, method in enumerate(others):
-        places[method] = order[number] if number < len(order) else len(COLOURS) + number
-    found = {}
+        indices[method] = order[number] if number < len(order) else len(COLOURS) + number
+    by_name: dict[str, Look] = {}
     for method, names in variants.items():
-        place = places[method]
+        index = indices[method]
         for number, name in enumerate(sorted(names, key=lambda name: (len(name), name))):
-            again = place // len(COLOURS)
-            found[name] = Look(
-                place % len(COLOURS),
-                (place + again + 3 * number) % len(MARKERS),
+            again = index // len(COLOURS)
+            by_name[name] = Look(
+                index % len(COLOURS),
+                (index + again + 3 * number) % len(MARKERS),
                 (again + number) % len(DASHES),
             )
-    return found
+    return by_name

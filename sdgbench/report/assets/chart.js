@@ -1,4 +1,4 @@
-// The parts of a chart: scales, axes, markers. Charts are drawn at the width that they have.
+// The parts of a chart: scales, axes, markers. A chart is drawn at the width of its container.
 
 const COLOURS = 8;
 const DASHES = ["", "6 3", "2 2", "8 3 2 3"];
@@ -63,14 +63,14 @@ function logarithmic(low, high, from, to) {
   const inner = linear(Math.log10(low), Math.log10(high), from, to);
   const scale = (value) => inner(Math.log10(Math.max(value, low)));
   scale.ticks = (count) => {
-    const found = [];
+    const ticks = [];
     for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power += 1) {
       for (const factor of [1, 2, 5]) {
         const tick = factor * 10 ** power;
-        if (tick >= low * 0.999 && tick <= high * 1.001) found.push(tick);
+        if (tick >= low * 0.999 && tick <= high * 1.001) ticks.push(tick);
       }
     }
-    const few = found.length > 2 * count ? found.filter((tick) => Number.isInteger(Math.round(1e6 * Math.log10(tick)) / 1e6)) : found;
+    const few = ticks.length > 2 * count ? ticks.filter((tick) => Number.isInteger(Math.round(1e6 * Math.log10(tick)) / 1e6)) : ticks;
     return few.length > 1 ? few : niceTicks(low, high, count).filter((tick) => tick > 0);
   };
   return scale;
@@ -83,7 +83,7 @@ function span(values, pad = 0.06) {
   return [low - room, high + room];
 }
 
-// At most three digits behind the point, none where there are none.
+// At most three decimals, without trailing zeros.
 const short = (tick) => Number(tick.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 3 });
 
 function frame(width, height, box, x, y, options = {}) {
@@ -104,9 +104,10 @@ function frame(width, height, box, x, y, options = {}) {
 }
 
 const line = (points) => "M" + points.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L");
+const sideways = (y, left, right) => `M${left} ${y - 3}v6M${left} ${y}H${right}M${right} ${y - 3}v6`;
 const whisker = (x, top, bottom) => `M${x - 3} ${top}h6M${x} ${top}V${bottom}M${x - 3} ${bottom}h6`;
 
-// Charts are made again when their width changes.
+// Charts are redrawn when their width changes.
 const widths = new ResizeObserver((entries) => {
   for (const { target, contentRect } of entries) {
     const width = Math.floor(contentRect.width);
@@ -118,16 +119,16 @@ const widths = new ResizeObserver((entries) => {
 });
 
 function canvas(make, state, label) {
-  const place = el("div");
-  place.redraw = () => {
-    const width = place.drawnWidth || Math.floor(place.clientWidth);
-    if (!width || !place.isConnected) return;
+  const host = el("div");
+  host.redraw = () => {
+    const width = host.drawnWidth || Math.floor(host.clientWidth);
+    if (!width || !host.isConnected) return;
     const { height, parts } = make(width);
-    place.replaceChildren(rove(draw("svg", {
+    host.replaceChildren(rove(draw("svg", {
       width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label,
     }, parts)));
   };
-  state.redraw.push(() => place.redraw());
-  widths.observe(place);
-  return place;
+  state.redraw.push(() => host.redraw());
+  widths.observe(host);
+  return host;
 }

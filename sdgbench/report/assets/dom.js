@@ -37,29 +37,29 @@ function chooser(label, options, chosen, act) {
 const scaleTag = (board) =>
   board.reduced ? el("span", { class: "tag" }, "reduced scale") : null;
 
-// The tooltip. What it says is made when it is needed.
+// The tooltip. Its content is built when it is shown.
 
 const tip = document.getElementById("tip");
-const told = new WeakMap();
+const tips = new WeakMap();
 let owner = null;
 let pinned = false;
 let leaving = 0;
 
 function explain(node, make) {
-  told.set(node, make);
+  tips.set(node, make);
   node.setAttribute("data-tip", "");
   return node;
 }
 
 function seedList(row, values, digits) {
-  return row.seeds.map((seed, place) => ({
-    text: `seed ${seed}` + (values ? `: ${number(values[place], digits)}` : ""),
-    record: row.records[place],
+  return row.seeds.map((seed, index) => ({
+    text: `seed ${seed}` + (values ? `: ${number(values[index], digits)}` : ""),
+    record: row.records[index],
   }));
 }
 
 function showTip(node) {
-  const make = told.get(node);
+  const make = tips.get(node);
   if (!make) return;
   clearTimeout(leaving);
   if (owner !== node) {
@@ -79,12 +79,12 @@ function showTip(node) {
 }
 
 function placeTip(node) {
-  const at = node.getBoundingClientRect();
+  const box = node.getBoundingClientRect();
   const { width, height } = tip.getBoundingClientRect();
   const right = document.documentElement.clientWidth;
-  const below = at.bottom + 6 + height <= window.innerHeight;
-  tip.style.left = `${Math.max(8, Math.min(at.left + at.width / 2 - width / 2, right - width - 8))}px`;
-  tip.style.top = `${below ? at.bottom + 6 : Math.max(8, at.top - height - 6)}px`;
+  const below = box.bottom + 6 + height <= window.innerHeight;
+  tip.style.left = `${Math.max(8, Math.min(box.left + box.width / 2 - width / 2, right - width - 8))}px`;
+  tip.style.top = `${below ? box.bottom + 6 : Math.max(8, box.top - height - 6)}px`;
 }
 
 function hideTip() {
@@ -95,9 +95,9 @@ function hideTip() {
   tip.hidden = true;
 }
 
-function recordLink(place) {
-  const record = DATA.records[place];
-  return el("a", { href: `#record-${place}`, onclick: () => openRecord(place) }, `settings ${record.id}`);
+function recordLink(index) {
+  const record = DATA.records[index];
+  return el("a", { href: `#record-${index}`, onclick: () => openRecord(index) }, `settings ${record.id}`);
 }
 
 function pin(node) {
@@ -126,8 +126,8 @@ document.addEventListener("pointerdown", (event) => {
 });
 document.addEventListener("scroll", (event) => {
   if (!owner || event.target === tip) return;
-  const at = owner.getBoundingClientRect();
-  const gone = at.bottom < 0 || at.top > window.innerHeight;
+  const box = owner.getBoundingClientRect();
+  const gone = box.bottom < 0 || box.top > window.innerHeight;
   if (gone && document.activeElement !== owner) hideTip();
   else placeTip(owner);
 }, { passive: true, capture: true }); // tables scroll, too
@@ -140,17 +140,17 @@ document.addEventListener("keydown", (event) => {
       node.focus();
       hideTip();
     }
-  } else if ((event.key === "Enter" || event.key === " ") && told.has(event.target)) {
+  } else if ((event.key === "Enter" || event.key === " ") && tips.has(event.target)) {
     event.preventDefault();
     pin(event.target);
   }
 });
 
-// One stop for Tab per table or figure; the arrow keys move inside of it.
+// Tab stops once per table or figure; the arrow keys move inside it.
 
 function rove(container) {
   const grid = [...container.querySelectorAll("[data-tip]")];
-  grid.forEach((node, place) => node.setAttribute("tabindex", place ? "-1" : "0"));
+  grid.forEach((node, index) => node.setAttribute("tabindex", index ? "-1" : "0"));
   container.onkeydown = (event) => {
     const nodes = [...container.querySelectorAll("[data-tip]")];
     const from = nodes.indexOf(event.target);

@@ -1,36 +1,43 @@
-// Puts the page together.
+// Builds the page from its parts.
 
-function figure(board, title, caption, { place, controls }, broad = true) {
+function figure(board, state, title, caption, { content, controls }, broad = true, choices = true) {
+  const weights = el("span", { class: "tag" });
+  const update = () => {
+    weights.textContent = "chosen on source";
+    weights.hidden = !choices || state.choice === "last";
+  };
+  state.redraw.push(update);
+  update();
   return el("figure", { class: broad ? "broad" : null },
     el("div", { class: "figure-head" }, el("h3", {}, title), el("div", { class: "tools" }, controls)),
-    place, el("figcaption", {}, scaleTag(board), board.reduced ? " " : "", caption));
+    content, el("figcaption", {}, scaleTag(board), board.reduced ? " " : "", weights, " ", caption));
 }
 
-function boardSection(board, place) {
-  const state = { filter: "", sort: null, redraw: [] };
+function boardSection(board, index) {
+  const state = { filter: "", sort: null, choice: "last", redraw: [] };
   state.matches = (name) => name.toLowerCase().includes(state.filter);
   const count = board.domains.length;
   const times = board.machines.length > 1
-    ? "Times are from several machines and do not compare: " + board.machines.join("; ") + "."
+    ? "Times are from several machines and are not comparable: " + board.machines.join("; ") + "."
     : board.machines.length ? `Measured on ${board.machines[0]}.` : "";
   const figures = [
-    figure(board, "Bars", "Means over seeds with 95% t-intervals; one seed has no interval.", bars(board, state), false),
-    figure(board, "Heat map", `${unit(board)} on each unseen domain, mean over seeds.`, heatmap(board, state), board.rows.length > 8),
+    figure(board, state, "Bars", "Means over seeds with 95% t-intervals; one seed has no interval.", bars(board, state), false),
+    figure(board, state, "Heat map", `${unit(board)} on each unseen domain, mean over seeds.`, heatmap(board, state), board.rows.length > 8),
   ];
   if (board.panels.length) {
-    figures.push(figure(board, "Severities", `${unit(board)} from clean images to severity ${board.highest}; all panels share one scale.`, severity(board, state)));
+    figures.push(figure(board, state, "Severities", `${unit(board)} from clean images to severity ${board.highest}; all panels share one scale.`, severity(board, state)));
   }
-  if (board.clouds.length) {
-    figures.push(figure(board, "Score against cost", `${board.ranked}, ${unit(board)}. Ringed and joined by dashes: the Pareto front, which no other method beats in both. ${times}`, scatter(board, state)));
+  if (board.choices.last.clouds.length) {
+    figures.push(figure(board, state, "Score against cost", `${board.ranked}, ${unit(board)}, with 95% intervals both ways. Ringed: the Pareto front, which no other method beats by a difference that the intervals support; no ring: they support none. ${times}`, scatter(board, state)));
   }
   if (board.curves.length) {
-    figures.push(figure(board, "Training", "One line per run; long curves are means of neighbouring points.", curves(board, state)));
+    figures.push(figure(board, state, "Training", "Mean over seeds with its 95% band; long curves are means of neighbouring points.", curves(board, state), true, false));
   }
-  const left = board.samples.left_out?.length ? ` Left out: ${board.samples.left_out.join(" ")}` : "";
-  const shown = board.samples.missing ? "" : "Which images are shown does not depend on any decision." + left;
-  figures.push(figure(board, "Samples", shown, samples(board, state)));
-  return el("section", { class: "board", id: `board-${place}`, "aria-labelledby": `title-${place}` },
-    el("h2", { id: `title-${place}` }, board.title),
+  const leftOut = board.samples.left_out?.length ? ` Left out: ${board.samples.left_out.join(" ")}` : "";
+  const shown = board.samples.missing ? "" : "Which images are shown does not depend on any prediction." + leftOut;
+  figures.push(figure(board, state, "Samples", shown, samples(board, state), true, false));
+  return el("details", { class: "board", id: `board-${index}`, open: true },
+    el("summary", {}, el("h2", {}, board.title)),
     el("p", { class: "about" }, `${unit(board)}; trained on ${board.source}, tested on ${count} unseen domain${count === 1 ? "" : "s"}; ranked by ${board.ranked}.`),
     board.reduced ? el("p", { class: "callout" }, el("strong", {}, "Reduced scale. "), board.reduced) : null,
     leaderboard(board, state), published(board), el("div", { class: "figures" }, figures));
@@ -46,17 +53,31 @@ function themeButton() {
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.classList.contains("dark") || root.classList.contains("light")
     ? root.classList.contains("dark") : system.matches);
-  const say = () => {
+  const updateLabel = () => {
     button.textContent = isDark() ? "Light theme" : "Dark theme";
   };
   button.addEventListener("click", () => {
     const next = isDark() ? "light" : "dark";
     root.classList.remove("light", "dark");
     root.classList.add(next);
-    say();
+    updateLabel();
   });
-  system.addEventListener("change", say);
-  say();
+  system.addEventListener("change", updateLabel);
+  updateLabel();
+}
+
+function foldButton() {
+  const button = document.getElementById("fold");
+  const boards = [...document.querySelectorAll("details.board")];
+  const update = () => {
+    button.textContent = boards.some((board) => board.open) ? "Fold all" : "Unfold all";
+  };
+  button.addEventListener("click", () => {
+    const open = !boards.some((board) => board.open);
+    boards.forEach((board) => { board.open = open; });
+  });
+  boards.forEach((board) => board.addEventListener("toggle", update));
+  update();
 }
 
 function start() {
@@ -67,17 +88,20 @@ function start() {
   const skipped = DATA.skipped ? ` ${plural(DATA.skipped, "record")} could not be read and ${DATA.skipped === 1 ? "is" : "are"} left out.` : "";
   document.getElementById("foot").textContent = `Made by sdgbench ${DATA.version} from records alone.${skipped}`;
   const jump = document.getElementById("jump");
-  DATA.boards.forEach((board, place) => jump.append(el("a", { href: `#board-${place}` }, board.title)));
-  jump.append(el("a", { href: "#records" }, "records"));
+  DATA.boards.forEach((board, index) => jump.append(el("a", { href: `#board-${index}` }, board.title)));
+  jump.append(el("a", { href: "#records" }, "Records"));
   const main = document.getElementById("boards");
-  DATA.boards.forEach((board, place) => main.append(boardSection(board, place)));
+  DATA.boards.forEach((board, index) => main.append(boardSection(board, index)));
   main.append(records());
   themeButton();
+  foldButton();
   const follow = () => {
-    const found = /^#record-(\d+)$/.exec(window.location.hash);
-    if (!found) return;
-    openRecord(Number(found[1]));
-    document.getElementById(`record-${found[1]}`)?.scrollIntoView();
+    const target = document.querySelector("details.board:target");
+    if (target) target.open = true;
+    const match = /^#record-(\d+)$/.exec(window.location.hash);
+    if (!match) return;
+    openRecord(Number(match[1]));
+    document.getElementById(`record-${match[1]}`)?.scrollIntoView();
   };
   window.addEventListener("hashchange", follow);
   follow();

@@ -1,17 +1,17 @@
-// Sample images with decisions, and the settings of each record.
+// Sample images with predictions, and the settings of each record.
 
 function samples(board, state) {
-  const found = board.samples;
-  if (found.missing) return { place: el("p", { class: "note" }, found.missing), controls: [] };
-  return found.kind === "segmentation" ? scenes(board, state) : strips(board);
+  const { missing, kind } = board.samples;
+  if (missing) return { content: el("p", { class: "note" }, missing), controls: [] };
+  return kind === "segmentation" ? scenes(board, state) : strips(board);
 }
 
 const rowNamed = (board, name) => board.rows.find((row) => row.name === name);
 
 function shownRun(board, name) {
   const row = rowNamed(board, name);
-  const place = row.seeds.indexOf(board.samples.seeds[name]);
-  return { seed: row.seeds[place], link: recordLink(row.records[place]) };
+  const index = row.seeds.indexOf(board.samples.seeds[name]);
+  return { seed: row.seeds[index], link: recordLink(row.records[index]) };
 }
 
 function strips(board) {
@@ -19,50 +19,50 @@ function strips(board) {
   const names = Object.keys(seeds);
   const sheet = document.styleSheets[0];
   const first = sheet.cssRules.length;
-  // One rule per strip: the same long address in each tile would weigh as much as all images.
-  domains.forEach((domain, place) => sheet.insertRule(
-    `.strip-${first + place} { background-image: url("${domain.strip}"); }`, sheet.cssRules.length));
-  const place = el("div", { class: "strips" });
-  const said = el("p", { class: "note" });
+  // One CSS rule per strip: its data URL in every tile would be as large as all the images.
+  domains.forEach((domain, index) => sheet.insertRule(
+    `.strip-${first + index} { background-image: url("${domain.strip}"); }`, sheet.cssRules.length));
+  const host = el("div", { class: "strips" });
+  const note = el("p", { class: "note" });
   function show(name) {
     const { seed, link } = shownRun(board, name);
-    said.replaceChildren(`Decisions of ${name}, seed ${seed} (`, link, `). Each image: ✓ and the class where it is right; ✗, what was decided and the truth where it is wrong.`);
-    place.replaceChildren(...domains.map((domain, number) => {
-      const decided = domain.decided[name];
-      const right = decided ? domain.truth.filter((truth, at) => truth === decided[at]).length : 0;
+    note.replaceChildren(`Predictions of ${name}, seed ${seed} (`, link, `). Each image: ✓ and the class where it is right; ✗, the predicted class and the truth where it is wrong.`);
+    host.replaceChildren(...domains.map((domain, index) => {
+      const predicted = domain.predicted[name];
+      const right = predicted ? domain.truth.filter((truth, at) => truth === predicted[at]).length : 0;
       return el("section", {},
-        el("h4", {}, domain.name, el("span", {}, decided ? `  ${right} of ${domain.truth.length} shown are right` : "  no decisions kept")),
+        el("h4", {}, domain.name, el("span", {}, predicted ? `  ${right} of ${domain.truth.length} shown are right` : "  no predictions kept")),
         el("ul", { class: "tiles" }, domain.truth.map((truth, at) =>
-          tile(truth, decided ? decided[at] : null, classes, `strip-${first + number}`, at, domain.truth.length))));
+          tile(truth, predicted ? predicted[at] : null, classes, `strip-${first + index}`, at, domain.truth.length))));
     }));
   }
   show(names[0]);
-  return { place: [said, place], controls: [chooser("Method", names.map((name) => [name, name]), names[0], show)] };
+  return { content: [note, host], controls: [chooser("Method", names.map((name) => [name, name]), names[0], show)] };
 }
 
-function tile(truth, decided, classes, strip, at, count) {
-  const right = truth === decided;
+function tile(truth, predicted, classes, strip, at, count) {
+  const right = truth === predicted;
   const named = (label) => classes[label] ?? String(label);
   const image = el("i", { class: strip });
   image.style.backgroundSize = `${100 * count}% 100%`;
   image.style.backgroundPosition = `${count > 1 ? (100 * at) / (count - 1) : 0}% 0`;
-  const text = decided === null ? named(truth) : right ? `✓ ${named(truth)}` : `✗ ${named(decided)} (${named(truth)})`;
-  const said = decided === null ? `truth ${named(truth)}` : `${right ? "right" : "wrong"}: decided ${named(decided)}, truth ${named(truth)}`;
-  return el("li", { class: `tile ${decided === null ? "" : right ? "right" : "wrong"}`, title: said },
-    image, el("b", { "aria-label": said }, text));
+  const text = predicted === null ? named(truth) : right ? `✓ ${named(truth)}` : `✗ ${named(predicted)} (${named(truth)})`;
+  const description = predicted === null ? `truth ${named(truth)}` : `${right ? "right" : "wrong"}: predicted ${named(predicted)}, truth ${named(truth)}`;
+  return el("li", { class: `tile ${predicted === null ? "" : right ? "right" : "wrong"}`, title: description },
+    image, el("b", { "aria-label": description }, text));
 }
 
 function scenes(board, state) {
   const { domains, classes, palette, seeds } = board.samples;
   const names = Object.keys(seeds);
-  const place = el("div", { class: "scenes" });
+  const host = el("div", { class: "scenes" });
   function show() {
     const methods = names.filter((name) => state.matches(name));
-    place.replaceChildren(...domains.map((domain) => {
+    host.replaceChildren(...domains.map((domain) => {
       const parts = [["image", domain.image, ""], ["truth", domain.truth, ""]];
       for (const name of methods) {
-        const decided = domain.decided[name];
-        if (decided) parts.push([name, decided.map, `${number(100 * decided.right)}% of pixels right`]);
+        const predicted = domain.predicted[name];
+        if (predicted) parts.push([name, predicted.map, `${number(100 * predicted.right)}% of pixels right`]);
       }
       const grid = el("div", { class: "scene" }, parts.map(([name, source, remark]) => el("figure", {},
         el("img", { src: source, alt: `${domain.name}: ${name}` }),
@@ -78,11 +78,11 @@ function scenes(board, state) {
     colour.style.background = `rgb(${palette[at].join(" ")})`;
     return el("li", {}, colour, name);
   }));
-  const runs = el("p", { class: "note" }, "Decisions of: ", names.flatMap((name, at) => {
+  const runs = el("p", { class: "note" }, "Predictions of: ", names.flatMap((name, at) => {
     const { seed, link } = shownRun(board, name);
     return [at ? "; " : "", `${name}, seed ${seed} (`, link, ")"];
   }), ".");
-  return { place: [key, place, runs], controls: [] };
+  return { content: [key, host, runs], controls: [] };
 }
 
 // Records
@@ -104,11 +104,11 @@ function* flatten(value, prefix = "") {
 }
 
 function inLine(item) {
-  if (item === null || typeof item !== "object") return said(item);
-  return [...flatten(item)].map(([name, value]) => `${name} ${said(value)}`).join(", ");
+  if (item === null || typeof item !== "object") return display(item);
+  return [...flatten(item)].map(([name, value]) => `${name} ${display(value)}`).join(", ");
 }
 
-function said(value) {
+function display(value) {
   if (value === null || value === "" || (typeof value === "object" && !Object.keys(value).length)) return "none";
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value === "number") return value.toLocaleString("en", { maximumSignificantDigits: 15, useGrouping: Math.abs(value) >= 1e4 });
@@ -119,17 +119,17 @@ function recordParts(record) {
   const about = {
     method: record.method, seed: record.seed, dataset: record.dataset, "dataset version": record.version,
     preset: record.preset, "reduced scale": record.reduced || "no",
-    "set by hand": record.changed.join(", ") || "nothing", id: record.id, folder: record.place,
+    "set by hand": record.changed.join(", ") || "nothing", id: record.id, folder: record.folder,
     started: record.started, finished: record.finished,
   };
   const part = (title, values) => el("section", {}, el("h4", {}, title), el("dl", {},
-    [...flatten(values)].map(([name, value]) => [el("dt", {}, name), el("dd", {}, said(value))])));
+    [...flatten(values)].map(([name, value]) => [el("dt", {}, name), el("dd", {}, display(value))])));
   return el("div", { class: "parts" }, part("Run", about),
-    Object.entries(record.sections).map(([name, place]) => part(SECTIONS[name] ?? name, DATA.pool[place])));
+    Object.entries(record.sections).map(([name, index]) => part(SECTIONS[name] ?? name, DATA.pool[index])));
 }
 
-function recordDetails(record, place) {
-  const details = el("details", { class: "record", id: `record-${place}` },
+function recordDetails(record, index) {
+  const details = el("details", { class: "record", id: `record-${index}` },
     el("summary", {}, `${record.row}, seed ${record.seed}, ${record.board} (${record.id})`));
   details.addEventListener("toggle", () => fillRecord(details, record));
   return details;
@@ -139,16 +139,16 @@ function fillRecord(details, record) {
   if (details.childElementCount === 1) details.append(recordParts(record));
 }
 
-function openRecord(place) {
-  const details = document.getElementById(`record-${place}`);
+function openRecord(index) {
+  const details = document.getElementById(`record-${index}`);
   if (!details) return;
   details.open = true;
-  fillRecord(details, DATA.records[place]);
+  fillRecord(details, DATA.records[index]);
   hideTip();
 }
 
 function records() {
   return el("section", { class: "board records", id: "records" }, el("h2", {}, "Records"),
-    el("p", { class: "about" }, "What each run was asked and what it ran on. A number's tooltip links to the records behind it."),
+    el("p", { class: "about" }, "The settings of each run and the machine that it ran on. The tooltip of a number links to its records."),
     DATA.records.map(recordDetails));
 }

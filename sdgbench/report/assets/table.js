@@ -5,7 +5,8 @@ const nameCompare = new Intl.Collator("en", { numeric: true }).compare;
 function resultTable(board, table, state) {
   const ours = board !== null;
   const ranked = ours ? table.columns.findIndex((column) => column.name === board.ranked) : -1;
-  const order = { column: ranked < 0 ? null : ranked, down: true }; // as the lines come
+  // The order of the data: best first, but variants of one method in the order of their values.
+  const order = { column: ranked < 0 || board.has_variants ? null : ranked, down: true };
   const body = el("tbody");
   const heads = [];
   const head = (text, column, attributes = {}) => {
@@ -28,7 +29,7 @@ function resultTable(board, table, state) {
   const titles = el("tr", {},
     head(table.label, "name", { class: "first" }),
     table.counted ? head("n", "n") : null,
-    table.columns.map((column, place) => head(column.name, place, {
+    table.columns.map((column, index) => head(column.name, index, {
       class: column.text ? "text" : ours && column.name === board.ranked ? "ranked" : null,
       title: column.definition || null,
     })));
@@ -41,8 +42,8 @@ function resultTable(board, table, state) {
     const lines = table.lines.filter((line) => !ours || state.matches(line.name));
     if (column !== null) lines.sort((a, b) => compareLines(a, b, column, down, table));
     body.replaceChildren(...lines.map((line) => tableLine(board, table, line)));
-    for (const [own, cell] of heads) {
-      cell.setAttribute("aria-sort", own !== column ? "none" : down ? "descending" : "ascending");
+    for (const [key, cell] of heads) {
+      cell.setAttribute("aria-sort", key !== column ? "none" : down ? "descending" : "ascending");
     }
     rove(shown);
   }
@@ -54,6 +55,7 @@ function compareLines(a, b, column, down, table) {
   const sign = down ? -1 : 1;
   if (column === "name") return sign * nameCompare(a.name, b.name);
   if (column === "n") return sign * ((a.n ?? 0) - (b.n ?? 0));
+  if (a.unranked !== b.unranked) return a.unranked ? 1 : -1; // its means are over other seeds
   const [left, right] = [a.cells[column], b.cells[column]];
   if (table.columns[column].text) return sign * nameCompare(left.shown, right.shown);
   if (left.mean === undefined || right.mean === undefined) { // no number: always last
@@ -65,13 +67,13 @@ function compareLines(a, b, column, down, table) {
 function groupRow(table) {
   if (!table.columns.some((column) => column.group)) return null;
   const cells = [el("td", { colspan: table.counted ? 2 : 1 })];
-  let place = 0;
-  while (place < table.columns.length) {
-    const { group } = table.columns[place];
+  let index = 0;
+  while (index < table.columns.length) {
+    const { group } = table.columns[index];
     let wide = 1;
-    while (table.columns[place + wide]?.group === group) wide += 1;
+    while (table.columns[index + wide]?.group === group) wide += 1;
     cells.push(group ? el("th", { scope: "colgroup", class: "group", colspan: wide }, group) : el("td", { colspan: wide }));
-    place += wide;
+    index += wide;
   }
   return el("tr", {}, cells);
 }
@@ -79,14 +81,14 @@ function groupRow(table) {
 function tableLine(board, table, line) {
   const row = board && line.row !== undefined ? board.rows[line.row] : null;
   const name = el("th", { scope: "row", class: "first", title: line.name }, row ? swatch(row) : null, line.name);
-  const cells = line.cells.map((cell, place) => {
-    const column = table.columns[place];
+  const cells = line.cells.map((cell, index) => {
+    const column = table.columns[index];
     const mark = cell.rank === 1 ? el("strong", {}, cell.shown) : cell.rank === 2 ? el("u", {}, cell.shown) : cell.shown;
     const ranked = board && column.name === board.ranked;
-    const made = el("td", { class: column.text ? "text" : ranked ? "ranked" : null }, mark);
+    const td = el("td", { class: column.text ? "text" : ranked ? "ranked" : null }, mark);
     const theirs = table.kind === "paper" && column.name === "paper";
-    if (!row || column.text || theirs) return made;
-    return explain(made, () => ({
+    if (!row || column.text || theirs) return td;
+    return explain(td, () => ({
       title: `${line.name}, ${column.name}`,
       big: cell.shown,
       lines: [
@@ -110,44 +112,46 @@ function tableNotes(table) {
 }
 
 function leaderboard(board, state) {
-  const place = el("div", { class: "leaderboard" });
-  const buttons = board.tables.map((table, number) => el("button", {
-    type: "button", "aria-pressed": String(number === 0), onclick: () => open(number),
+  const host = el("div", { class: "leaderboard" });
+  const buttons = board.tables.map((table, index) => el("button", {
+    type: "button", "aria-pressed": String(index === 0), onclick: () => open(index),
   }, table.name));
   let shown = null;
-  function open(number) {
+  function open(index) {
     state.sort = null;
-    buttons.forEach((button, own) => button.setAttribute("aria-pressed", own === number));
-    const table = board.tables[number];
+    state.choice = board.tables[index].choice;
+    buttons.forEach((button, other) => button.setAttribute("aria-pressed", other === index));
+    const table = board.tables[index];
     shown = resultTable(board, table, state);
-    place.replaceChildren(shown.node, ...tableNotes(table));
+    host.replaceChildren(shown.node, ...tableNotes(table));
+    state.redraw.forEach((redraw) => redraw()); // figures show the same weights
   }
   open(0);
   state.redraw.push(() => shown.show());
   const empty = el("p", { class: "note", role: "status" });
-  const input = el("input", { type: "search", placeholder: "such as mada", autocomplete: "off" });
+  const input = el("input", { type: "search", placeholder: "method name", autocomplete: "off" });
   input.addEventListener("input", () => {
     state.filter = input.value.trim().toLowerCase();
-    const left = board.rows.filter((row) => state.matches(row.name)).length;
-    empty.textContent = state.filter ? `${left} of ${board.rows.length} methods shown` : "";
+    const count = board.rows.filter((row) => state.matches(row.name)).length;
+    empty.textContent = state.filter ? `${count} of ${board.rows.length} methods shown` : "";
     state.redraw.forEach((redraw) => redraw());
   });
   return [
     el("div", { class: "tools" },
       el("label", {}, "Filter methods, here and in the figures below", input),
       buttons.length > 1 ? el("div", { class: "views", role: "group", "aria-label": "Views" }, buttons) : null),
-    empty, place,
+    empty, host,
   ];
 }
 
 function published(board) {
   if (!board.published.length) return null;
   return el("details", { class: "published" },
-    el("summary", {}, "Published numbers, beside ours and on their own (never ranked with ours)"),
+    el("summary", {}, "Published numbers, next to ours and on their own (never ranked with ours)"),
     board.published.map((table) => [
       el("h3", {}, table.title),
       table.reduced ? el("p", { class: "callout" }, el("strong", {}, "Reduced scale. "), table.reduced) : "",
-      // Only the comparison holds numbers of ours, which have records.
+      // Only the comparison contains our own numbers, which have records.
       resultTable(table.kind === "paper" ? board : null, table, { sort: null, matches: () => true }).node,
       tableNotes(table),
     ]));
@@ -160,24 +164,25 @@ function heatmap(board, state) {
   const panels = board.panels.slice(1);
   const levels = board.panels.length ? board.panels[0].levels.filter((level) => level) : [];
   const wanted = { level: String(board.highest), colour: "score" };
-  const place = el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Heat map" });
+  const host = el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Heat map" });
 
   function lines() {
     if (!panels.length) return board.domains.map((name, domain) => ({ name, domain }));
-    const clean = { name: "clean", domain: panels[0].places[0][0] };
-    const found = panels.map((panel) => {
+    const clean = { name: "clean", domain: panels[0].indices[0][0] };
+    const corruptions = panels.map((panel) => {
       const at = panel.levels.indexOf(Number(wanted.level));
-      return { name: panel.name, domain: at < 0 ? null : panel.places[at][0] };
+      return { name: panel.name, domain: at < 0 ? null : panel.indices[at][0] };
     });
-    return [...(panels[0].levels[0] === 0 ? [clean] : []), ...found.filter((line) => line.domain !== null)];
+    return [...(panels[0].levels[0] === 0 ? [clean] : []), ...corruptions.filter((line) => line.domain !== null)];
   }
 
   function show() {
-    const rows = board.rows.map((row, number) => [row, number]).filter(([row]) => state.matches(row.name));
+    const { scores, by_seed: bySeed } = chosenFigures(board, state);
+    const rows = visible(board, state).map(({ row, index }) => [row, index]);
     const shown = lines();
     const gains = wanted.colour === "gain";
-    const value = (number, domain) => board.scores[number][domain][0] - (gains ? board.scores[base][domain][0] : 0);
-    const every = rows.flatMap(([, number]) => shown.map(({ domain }) => value(number, domain)));
+    const value = (index, domain) => scores[index][domain][0] - (gains ? scores[base]?.[domain][0] ?? NaN : 0);
+    const every = rows.flatMap(([, index]) => shown.map(({ domain }) => value(index, domain)));
     const [least, most] = [Math.min(...every), Math.max(...every)];
     const reach = Math.max(Math.abs(least), Math.abs(most), 1e-9);
     const paint = (cell, score) => {
@@ -188,21 +193,21 @@ function heatmap(board, state) {
     const table = el("table", { class: "heat" },
       el("thead", {}, el("tr", {}, el("td"), rows.map(([row]) => el("th", { scope: "col", title: row.name }, clip(row.name, 28))))),
       el("tbody", {}, shown.map(({ name, domain }) => el("tr", {}, el("th", { scope: "row" }, name),
-        rows.map(([row, number]) => {
-          const score = value(number, domain);
-          const cell = el("td", {}, (gains && score > 0 ? "+" : "") + number_(score));
+        rows.map(([row, index]) => {
+          const score = value(index, domain);
+          const cell = el("td", {}, (gains && score > 0 ? "+" : "") + scoreText(score));
           paint(cell, score);
           return explain(cell, () => ({
             title: `${row.name} on ${board.domains[domain]}`,
-            big: interval(board.scores[number][domain]),
-            lines: [unit(board), gains ? `${number_(score)} points from ${DATA.baseline}` : "",
+            big: interval(scores[index][domain]),
+            lines: [unit(board), gains ? `${scoreText(score)} points from ${DATA.baseline}` : "",
               board.reduced ? `Reduced scale: ${board.reduced}` : ""],
-            seeds: seedList(row, board.by_seed[number].map((scores) => scores[domain]), 2),
+            seeds: seedList(row, bySeed[index].map((values) => values[domain]), 2),
           }));
         })))));
-    place.replaceChildren(rove(table));
+    host.replaceChildren(rove(table));
   }
-  const number_ = (score) => number(Math.abs(score) < 0.05 ? 0 : score, 1);
+  const scoreText = (score) => number(Math.abs(score) < 0.05 ? 0 : score, 1);
   state.redraw.push(show);
   show();
   const controls = [];
@@ -218,5 +223,5 @@ function heatmap(board, state) {
       show();
     }));
   }
-  return { place, controls };
+  return { content: host, controls };
 }

@@ -1,0 +1,110 @@
+"""Bring a dataset's splits into the data folder: from the network or from a local folder."""
+
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from sdgbench.data.archives import unpack
+from sdgbench.data.download import download
+from sdgbench.data.downloaded_dataset import DownloadedDataset
+from sdgbench.data.network import NoNetwork, host_of, unreachable_hosts
+from sdgbench.data.splits import DataSplit, File, SplitStore, StoredSplit, import_split
+from sdgbench.errors import UserError
+from sdgbench.reporter import Reporter
+
+Outcome = tuple[DataSplit, StoredSplit | None, str]  # the last is a remark, such as a reason
+
+
+def import_splits(
+    dataset: type[DownloadedDataset], folder: Path, root: Path, trust: bool
+) -> Iterator[Outcome]:
+    """Import every split that is found anywhere below a folder."""
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder. Give the folder that contains the files.")
+    store = SplitStore(root)
+    for split in dataset.splits:
+        try:
+            yield split, import_split(store, split, folder, trust), ""
+        except FileNotFoundError:
+            yield split, *_stored(store, split, "not found in this folder")
+        except UserError as error:
+            yield split, *_stored(store, split, str(error))
+
+
+def _stored(store: SplitStore, split: DataSplit, remark: str) -> tuple[StoredSplit | None, str]:
+    """What is stored of a split already, with a remark on why nothing was imported."""
+    try:
+        return store.get(split.name), remark
+    except UserError as error:
+        return None, f"{remark}; {error}"
+
+
+def fetch_splits(
+    dataset: type[DownloadedDataset],
+    root: Path,
+    reporter: Reporter,
+    pause: float = 2.0,
+    only: Collection[str] | None = None,
+) -> Iterator[Outcome]:
+    """Download, unpack and decode every split that is missing; stored ones stay as they are.
+
+    ``only`` names the splits that are wanted, by default all. If none of their servers can be
+    reached, this is found out at once (``NoNetwork``).
+    """
+    store = SplitStore(root)
+    folder = root / "downloads" / dataset.name
+    wanted = [split for split in dataset.splits if only is None or split.name in only]
+    missing = [split for split in wanted if _stored(store, split, "")[0] is None]
+    unreachable = _check_network(dataset.name, missing)
+    for split in wanted:
+        try:
+            if stored := store.get(split.name):
+                yield split, stored, "already stored"
+                continue
+            for file in split.downloads:
+                _check_reachable(file, unreachable)
+            yield split, _fetch(split, store, folder, reporter, pause), ""
+        except FileNotFoundError:
+            yield split, None, "the download does not contain it"
+        except UserError as error:
+            yield split, None, str(error)
+    shutil.rmtree(folder / "unpacked", ignore_errors=True)
+
+
+def _check_network(dataset: str, splits: Sequence[DataSplit]) -> dict[str, str]:
+    """The servers of some splits that cannot be reached, with the reason; refuses if all are."""
+    downloadable = [split for split in splits if any(file.urls for file in split.downloads)]
+    urls = {url for split in downloadable for file in split.downloads for url in file.urls}
+    unreachable = unreachable_hosts(urls)
+    if urls and not {host_of(url) for url in urls} - unreachable.keys():
+        reasons = "; ".join(f"{host}: {reason}" for host, reason in sorted(unreachable.items()))
+        names = ", ".join(split.name for split in downloadable[:4])
+        more = f" and {len(downloadable) - 4} more" if len(downloadable) > 4 else ""
+        raise NoNetwork(
+            f"No network: no server of {names}{more} can be reached ({reasons}). Download the "
+            f"files on another machine, then: sdgbench data import {dataset} DIR"
+        )
+    return unreachable
+
+
+def _check_reachable(file: File, unreachable: Mapping[str, str]) -> None:
+    hosts = {host_of(url) for url in file.urls}
+    if hosts and hosts <= unreachable.keys():
+        reasons = "; ".join(f"{host}: {unreachable[host]}" for host in sorted(hosts))
+        raise UserError(f"The server of {file.name} cannot be reached ({reasons}).")
+
+
+def _fetch(
+    split: DataSplit, store: SplitStore, folder: Path, reporter: Reporter, pause: float
+) -> StoredSplit:
+    if split.archive:
+        unpacked = folder / "unpacked" / split.archive.name
+        if not (unpacked / ".complete").exists():
+            unpack(download(split.archive, folder, reporter, pause), unpacked)
+            (unpacked / ".complete").touch()
+        return import_split(store, split, unpacked, published=True)
+    if not any(file.urls for file in split.files):
+        raise UserError(split.manual or f"{split.name} cannot be downloaded.")
+    for file in split.files:
+        download(file, folder, reporter, pause)
+    return import_split(store, split, folder)

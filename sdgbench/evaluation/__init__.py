@@ -1,0 +1,1 @@
+"""Evaluate trained methods: scores, efficiency, distances between domains, verification."""

@@ -1,0 +1,1 @@
+"""Run a matrix on a Slurm cluster, through submitit."""

@@ -1,0 +1,1 @@
+"""The specification of a run: typed parameters, seeds, precision and its id."""

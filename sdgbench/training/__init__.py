@@ -1,0 +1,1 @@
+"""Train a method: the loop, batches, optimisation, checkpoints, devices, processes."""
