@@ -1,5 +1,6 @@
-"""Small things that several tests build on."""
+"""Helpers that several tests share."""
 
+import math
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,20 +9,21 @@ import numpy as np
 import torch
 
 from sdgbench import registry
-from sdgbench.dataset import Domain, Recipe
-from sdgbench.device import Device
-from sdgbench.method import Method, Phase, Read, Setting
-from sdgbench.pool import Pool
-from sdgbench.progress import Silent
-from sdgbench.settings import param
+from sdgbench.data.domain import Domain
+from sdgbench.method import Method, MethodContext, Phase, Read
+from sdgbench.recipe import Recipe
+from sdgbench.reporter import Silent
+from sdgbench.spec.parameters import param
 from sdgbench.task import Classification
-from sdgbench.train import Trainer
+from sdgbench.training.device import Device
+from sdgbench.training.pool import Pool
+from sdgbench.training.trainer import Trainer
 
 RECIPE = Recipe(network="convnet-2", lr=1e-3, steps=12, batch=8, validations=3, eval_batch=16)
 
 
 def toy_domain(name: str = "toy", count: int = 40, seed: int = 0, size: int = 32) -> Domain:
-    """Images whose brightness tells the class."""
+    """Images whose brightness depends on the class."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 10, count).astype(np.uint8)
     noise = rng.normal(0, 10, (count, 3, size, size))
@@ -37,21 +39,33 @@ def make(
     params=None,
     device: Device | None = None,
 ) -> Method:
-    """Build a method as the runner would."""
+    """Build a method as a run does."""
     pool = Pool(folder / "pool", (3, 32, 32), ())
-    return cls(Setting(
-        params=cls.Params() if params is None else params, task=Classification(10), recipe=recipe,
-        device=device or Device("cpu"), seed=seed, source_size=40, pool=pool,
-    ))  # fmt: skip
+    return cls(
+        MethodContext(
+            params=cls.Params() if params is None else params,
+            task=Classification(10),
+            recipe=recipe,
+            device=device or Device("cpu"),
+            seed=seed,
+            source_size=40,
+            pool=pool,
+        )
+    )
 
 
 def trainer(method: Method, folder: Path, **options) -> Trainer:
     """Build a trainer on the toy domain."""
     folder.mkdir(parents=True, exist_ok=True)
     return Trainer(
-        method, toy_domain(), toy_domain(seed=1), folder, "toy-run",
-        options.pop("reporter", Silent()), **options,
-    )  # fmt: skip
+        method,
+        toy_domain(),
+        toy_domain(seed=1),
+        folder,
+        "toy-run",
+        options.pop("reporter", Silent()),
+        **options,
+    )
 
 
 def weights(method: Method) -> dict[str, torch.Tensor]:
@@ -59,7 +73,7 @@ def weights(method: Method) -> dict[str, torch.Tensor]:
 
 
 def assert_same_weights(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:
-    """Bit for bit."""
+    """Assert that two sets of weights are equal bit for bit."""
     assert first.keys() == second.keys()
     for key, value in first.items():
         assert torch.equal(value, second[key]), key
@@ -77,7 +91,7 @@ class Everything(Method):
         strength: float = param(0.1, "size of the change to generated images")
 
     def setup(self) -> None:
-        """A second network, a second optimiser, and things of every kind that is saved."""
+        """A second network, a second optimiser, and state of every type that checkpoints save."""
         self.critic = torch.nn.Linear(10, 1)
         self.critic_optimizer = torch.optim.SGD(self.critic.parameters(), 0.01, momentum=0.9)
         self.running = torch.zeros(10)
@@ -86,7 +100,7 @@ class Everything(Method):
         self.noise = torch.Generator().manual_seed(5)
 
     def plan(self):
-        """Alternate, so that phases of one name come back."""
+        """Phases of one name occur more than once."""
         train = Phase("train", 4, (Read(), Read("source")))
         grow = Phase("generate", 3, (Read(batch=5, augment=False),))
         mixed = Phase("train", 4, (Read(), Read("source+pool")))
@@ -139,10 +153,10 @@ def watch(method: Method, name: str, seen) -> None:
 
 def weights_at_each_step(method: Method, folder: Path) -> list[dict[str, torch.Tensor]]:
     """Train on the toy domain and keep the weights after every training step."""
-    found: list[dict[str, torch.Tensor]] = []
-    watch(method, "train_step", lambda *_: found.append(weights(method)))
+    history: list[dict[str, torch.Tensor]] = []
+    watch(method, "train_step", lambda *_: history.append(weights(method)))
     trainer(method, folder).run()
-    return found
+    return history
 
 
 def history(cls, folder, recipe, params=None):
@@ -171,6 +185,30 @@ def assert_erm_without_weight(cls, folder, recipe):
     assert all(loss != loss2 for (loss, _), (loss2, _) in zip(plain, other, strict=True))
 
 
+def consistency_by_hand(logits, y, weight):
+    """Cross-entropy of the first view, and the divergence of all, in plain Python."""
+    p = [[[math.exp(v) / sum(map(math.exp, row)) for v in row] for row in view] for view in logits]
+    count = len(y)
+    cross = -sum(math.log(p[0][n][k]) for n, k in enumerate(y)) / count
+    divergence = 0.0
+    for n in range(count):
+        mixture = [sum(view[n][c] for view in p) / len(p) for c in range(len(p[0][n]))]
+        for view in p:
+            divergence += sum(a * math.log(a / b) for a, b in zip(view[n], mixture, strict=True))
+    return cross + weight * divergence / (len(p) * count)
+
+
+def assert_erm(cls, folder, network="convnet-2", **params):
+    """With these parameters, the method is ERM after each step, bit for bit."""
+    recipe = replace(RECIPE, network=network, steps=4)
+    plain = weights_at_each_step(make(erm(), folder / "erm", recipe), folder / "erm")
+    method = make(cls, folder / "same", recipe, params=cls.Params(**params))
+    same = weights_at_each_step(method, folder / "same")
+    assert len(plain) == len(same) == 4
+    for first, second in zip(plain, same, strict=True):
+        assert_same_weights(first, second)
+
+
 def two_batches():
     domain = toy_domain()
     images = torch.from_numpy(domain.images).float() / 255
@@ -179,10 +217,10 @@ def two_batches():
 
 
 def wait_for(condition, seconds=240.0):
-    """Wait until a condition holds; return what it found."""
+    """Wait until a condition returns something true, and return that."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if found := condition():
-            return found
+        if result := condition():
+            return result
         time.sleep(0.01)
-    raise AssertionError("it did not happen in time")
+    raise AssertionError("the condition did not become true in time")

@@ -93,13 +93,20 @@ def cluster() -> Iterator[Path]:
         os.environ["SLURM_CONF"] = str(home / "slurm.conf")
         stack.callback(_restore_environment, before)
         daemons = [
-            ("munged", "--foreground", "--force", f"--key-file={home}/munge.key",
-             f"--socket={home}/munge.socket", f"--pid-file={home}/munged.pid",
-             f"--log-file={home}/munged.log", f"--seed-file={home}/munged.seed"),
+            (
+                "munged",
+                "--foreground",
+                "--force",
+                f"--key-file={home}/munge.key",
+                f"--socket={home}/munge.socket",
+                f"--pid-file={home}/munged.pid",
+                f"--log-file={home}/munged.log",
+                f"--seed-file={home}/munged.seed",
+            ),
             ("slurmctld", "-D", "-f", home / "slurm.conf"),
             ("slurmd", "-D", "-N", "n1", "-f", home / "slurm.conf"),
             ("slurmd", "-D", "-N", "n2", "-f", home / "slurm.conf"),
-        ]  # fmt: skip
+        ]
         for number, words in enumerate(daemons):
             log = stack.enter_context((home / f"daemon-{number}.log").open("wb"))
             process = subprocess.Popen(

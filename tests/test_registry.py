@@ -38,6 +38,15 @@ def test_built_ins_are_found_by_their_folder():
     assert {"digits-mini", "streets-mini"} <= set(registry.entries("dataset"))
 
 
+def test_the_display_name_is_the_title_or_the_name_of_the_class(plugin):
+    assert registry.get("method", "mada").title == "M-ADA"
+    assert registry.get("method", "erm").title == "ERM"
+    titled = METHOD.replace('"{name}", paper', '"{name}", title="My Idea", paper')
+    registry.add_plugin(plugin("my-idea", titled))
+    assert registry.get("method", "my-idea").title == "My Idea"
+    assert registry.get("method", "my-idea").load().name == "my-idea"
+
+
 def test_a_plugin_file_is_listed_without_being_imported(plugin):
     path = plugin(text=METHOD + "\nraise RuntimeError('imported')")
     registry.add_plugin(path)
@@ -48,8 +57,17 @@ def test_a_plugin_file_is_listed_without_being_imported(plugin):
 
 
 def test_a_plugin_file_brings_a_working_method(plugin, cli):
-    done = cli("run", "--method", "mine", "--plugin", plugin(), "--dataset", "digits-mini",
-               "--preset", "smoke")  # fmt: skip
+    done = cli(
+        "run",
+        "--method",
+        "mine",
+        "--plugin",
+        plugin(),
+        "--dataset",
+        "digits-mini",
+        "--preset",
+        "smoke",
+    )
     assert done.code == 0
     assert "mine on digits-mini" in done.out
 
@@ -122,13 +140,13 @@ def test_installed_packages_register_through_entry_points(tmp_path, monkeypatch)
     )
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     registry.entries.cache_clear()
-    found = registry.entries("method")
-    assert found["theirs"].origin == "package their-package"
-    assert found["theirs"].load().name == "theirs"
+    methods = registry.entries("method")
+    assert methods["theirs"].origin == "package their-package"
+    assert methods["theirs"].load().name == "theirs"
     # A broken package does not stop the others; asking for it does.
-    assert "erm" in found
+    assert "erm" in methods
     with pytest.raises(UserError, match='"gone" of the package their-package cannot be read'):
-        found["gone"].load()
+        methods["gone"].load()
 
 
 def test_listing_imports_no_torch(python):

@@ -8,7 +8,7 @@ import pytest
 
 from sdgbench import registry
 from sdgbench.adapt.samples import HELD_OUT, Target
-from sdgbench.dataset import Domain
+from sdgbench.data.domain import Domain
 from sdgbench.errors import UserError
 
 TOY = Path(__file__).with_name("toy.py")
@@ -56,7 +56,7 @@ def test_a_training_split_leaves_the_test_images_whole(dataset):
     one = target(dataset)
     assert (one.drawn_from, one.held_out([0, 7, 10])) == ("train", 0)
     assert len(one.split) == 90
-    expected = one.test.take(60)
+    expected = one.test.subsample(60)
     for draw in (0, 1):
         assert one.evaluation(0, draw, 0).sha256() == expected.sha256()
 
@@ -66,7 +66,7 @@ def test_a_test_split_holds_out_what_any_number_of_shots_could_draw(dataset):
     assert one.drawn_from == "test"
     assert one.held_out([0, 7]) == one.held_out([0, 7, 10]) == HELD_OUT == 10
     assert one.held_out([0, 12]) == 12
-    everything = {image.tobytes() for image in one.test.take(60).images}
+    everything = {image.tobytes() for image in one.test.subsample(60).images}
     for draw in (0, 1):
         drawn = {one.test.images[row].tobytes() for row in one.draw(0, draw, 10)}
         left = {image.tobytes() for image in one.evaluation(0, draw, 10).images}
@@ -77,7 +77,7 @@ def test_a_test_split_holds_out_what_any_number_of_shots_could_draw(dataset):
 def test_too_few_images_are_named(dataset):
     with pytest.raises(UserError, match="turned has 22 images of class 2 to draw from, not 23"):
         target(dataset).draw(0, 0, 23)
-    with pytest.raises(UserError, match="nothing to test on is left"):
+    with pytest.raises(UserError, match="leaves none of its test split"):
         target(dataset, train_split=False).evaluation(0, 0, 25)
 
 
@@ -94,10 +94,10 @@ def test_digits_mini_trains_on_other_images_than_it_tests(data):
 
 
 def test_digits_enlarge_a_training_split_as_they_do_the_source(tmp_path):
-    from sdgbench.data.parts import PartStore
+    from sdgbench.data.splits import SplitStore
 
     rng = np.random.default_rng(0)
-    store = PartStore(tmp_path)
+    store = SplitStore(tmp_path)
     arrays = {
         "mnist-train": rng.integers(0, 256, (40, 28, 28), dtype=np.uint8),
         "mnist-test": rng.integers(0, 256, (30, 28, 28), dtype=np.uint8),

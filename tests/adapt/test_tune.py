@@ -1,17 +1,22 @@
 """Fine-tuning itself, of every method."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import torch
 from helpers import RECIPE, assert_same_weights, make, toy_domain
+from rich.console import Console
 
-from sdgbench import checkpoint, registry
-from sdgbench.adapt.results import Asked
+from sdgbench import registry
+from sdgbench.adapt.loop import AdaptOptions, adapt_all
 from sdgbench.adapt.tune import fine_tune
-from sdgbench.device import Device
 from sdgbench.errors import Interrupted, UserError
-from sdgbench.stream import open_images
+from sdgbench.records.adaptations import Asked
 from sdgbench.task import Classification
+from sdgbench.training import checkpoint
+from sdgbench.training.device import Device
+from sdgbench.training.streaming import open_images
 
 METHODS = [
     name
@@ -21,8 +26,17 @@ METHODS = [
 
 
 def asked(**changes):
-    values = {"run": "r", "target": "toy", "drawn_from": "train", "held_out": 0, "shots": 4,
-              "draw": 0, "iterations": 3, "lr": 1e-3, "batch": 16}  # fmt: skip
+    values = {
+        "run": "r",
+        "target": "toy",
+        "drawn_from": "train",
+        "held_out": 0,
+        "shots": 4,
+        "draw": 0,
+        "iterations": 3,
+        "lr": 1e-3,
+        "batch": 16,
+    }
     return Asked(**{**values, **changes})
 
 
@@ -76,7 +90,7 @@ def test_the_ensemble_adapts_each_member_by_itself(tmp_path):
 
 def test_it_is_adam_on_the_cross_entropy_of_shuffled_batches(tmp_path):
     """The same weights as a loop written by hand."""
-    from sdgbench.seeds import permutation
+    from sdgbench.spec.seeds import permutation
 
     erm = registry.get("method", "erm").load()
     method, twin = make(erm, tmp_path / "a"), make(erm, tmp_path / "b")
@@ -118,8 +132,14 @@ def test_a_stop_is_heard_at_each_step(tmp_path):
     method = make(registry.get("method", "erm").load(), tmp_path)
     seen = []
     with pytest.raises(Interrupted, match="4 shots, draw 0 of toy"):
-        fine_tune(method, images(), asked(), 0, lambda step, loss: seen.append(step),
-                  lambda: len(seen) == 2)  # fmt: skip
+        fine_tune(
+            method,
+            images(),
+            asked(),
+            0,
+            lambda step, loss: seen.append(step),
+            lambda: len(seen) == 2,
+        )
     assert seen == [1, 2]
 
 
@@ -141,3 +161,24 @@ def test_the_recipe_is_not_followed_beyond_its_end(tmp_path):
     fine_tune(method, images(), asked(), seed=0)
     assert method.updates == 0
     assert np.isclose(method.learning_rate(), RECIPE.lr)
+
+
+def test_adaptation_computes_with_the_settings_of_the_device(monkeypatch, tmp_path):
+    """On a GPU they switch TF32 off, which results in float32 must be made without."""
+    device, events = Device("cpu"), []
+
+    @contextmanager
+    def settings(warn):
+        events.append("entered")
+        yield
+        events.append("left")
+
+    def find():
+        assert events == ["entered"]
+        raise UserError("no such run")
+
+    monkeypatch.setattr(device, "settings", settings)
+    options = AdaptOptions(["svhn"], [0], 1, 1, 1e-4, 1, tmp_path, tmp_path)
+    (ending,) = adapt_all([find], options, device, Console(quiet=True))
+    assert ending.remark == "no such run"
+    assert events == ["entered", "left"]

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sdgbench.dataset import Dataset, Domain, Recipe
+from sdgbench.data.domain import Domain
+from sdgbench.dataset import Dataset
+from sdgbench.recipe import Recipe
 from sdgbench.registry import register_dataset
-from sdgbench.settings import param
+from sdgbench.spec.parameters import param
 from sdgbench.task import Classification
 
 CLASSES = 4
@@ -28,9 +30,15 @@ class ToyTurned(Dataset):
     @classmethod
     def recipes(cls):
         recipe = Recipe(
-            network="convnet-8", image_size=(16, 16), lr=3e-3, steps=40, batch=16, validations=0,
-            test_images=60, reduced="a toy",
-        )  # fmt: skip
+            network="convnet-8",
+            image_size=(16, 16),
+            lr=3e-3,
+            steps=40,
+            batch=16,
+            validations=0,
+            test_images=60,
+            reduced="a toy",
+        )
         return {"paper": recipe, "smoke": recipe}
 
     @classmethod

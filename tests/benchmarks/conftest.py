@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from sdgbench.device import keep_freed_memory
+from sdgbench.training.device import keep_freed_memory
 
 
 @pytest.fixture(autouse=True)

@@ -26,10 +26,18 @@ class ConvNet(nn.Module):
     def __init__(self):
         super().__init__()
         self.features = nn.Sequential(
-            nn.Conv2d(3, 64, 5), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(64, 128, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-            nn.Linear(3200, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(),
-        )  # fmt: skip
+            nn.Conv2d(3, 64, 5),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(64, 128, 5),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(3200, 1024),
+            nn.ReLU(),
+            nn.Linear(1024, 1024),
+            nn.ReLU(),
+        )
         self.head = nn.Linear(1024, 10)
 
     def forward(self, x):
@@ -86,10 +94,8 @@ class Plain:
     def meta_step(self, x, y, x_plus, y_plus):
         theta = dict(self.network.named_parameters())
         source = F.cross_entropy(functional_call(self.network, theta, (x,)), y)
-        slopes = torch.autograd.grad(source, list(theta.values()), create_graph=True)
-        moved = {
-            name: w - LR * slope for (name, w), slope in zip(theta.items(), slopes, strict=True)
-        }
+        grads = torch.autograd.grad(source, list(theta.values()), create_graph=True)
+        moved = {name: w - LR * grad for (name, w), grad in zip(theta.items(), grads, strict=True)}
         after = F.cross_entropy(functional_call(self.network, moved, (x_plus,)), y_plus)
         self.optimizer.zero_grad()
         ((source + after) / 2).backward()

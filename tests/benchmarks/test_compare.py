@@ -5,9 +5,10 @@ import subprocess
 import sys
 
 import pytest
-import records
+import sample_records as records
 
 from sdgbench import leaderboard
+from sdgbench.leaderboard import make_table
 
 METHODS = ("erm", "gud", "mada", *(f"method{number}" for number in range(31)))
 
@@ -26,7 +27,7 @@ def test_tables_of_1000_records_over_parsing_them(runs, ratio):
 
     def tables():
         loaded = leaderboard.load([runs], ("last",))
-        found = [board.table() for board in leaderboard.boards(loaded.runs)]
+        found = [make_table(board) for board in leaderboard.leaderboards(loaded.runs)]
         assert len(found) == 3
         leaderboard.render(found, "table")
 

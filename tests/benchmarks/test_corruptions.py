@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from corruptions import reference
 
-from sdgbench import corruptions
+from sdgbench.corruptions.generator import corrupt
+from sdgbench.corruptions.names import ALL_19
 
 COUNT = 2048  # for the batch; the loop takes fewer
 LOOP = 64
@@ -54,13 +55,13 @@ def draw_and_corrupt(name, image, severity, rng):
     return work(image, severity)
 
 
-@pytest.mark.parametrize("name", corruptions.NAMES)
+@pytest.mark.parametrize("name", ALL_19)
 def test_a_batch_over_a_plain_loop(name, images, ratio, benchmark):
     rng = np.random.default_rng(0)
 
     def batch():
         for severity in (2, 4):
-            corruptions.corrupt(images, name, severity)
+            corrupt(images, name, severity)
 
     def loop():
         for severity in (2, 4):

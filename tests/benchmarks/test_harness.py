@@ -9,13 +9,14 @@ import pytest
 import torch
 from helpers import RECIPE, erm, make, toy_domain, trainer
 
-from sdgbench import checkpoint
-from sdgbench.dataset import Dataset, Domain
-from sdgbench.device import Device
-from sdgbench.evaluate import evaluate
-from sdgbench.feed import DeviceImages
-from sdgbench.progress import Silent
+from sdgbench.data.domain import Domain
+from sdgbench.dataset import Dataset
+from sdgbench.evaluation.evaluator import evaluate
+from sdgbench.reporter import Silent
 from sdgbench.task import Classification
+from sdgbench.training import checkpoint
+from sdgbench.training.device import Device
+from sdgbench.training.feeds import DeviceImages
 
 STEPS = 10  # short turns: the machine drifts, and both must see the same weather
 
@@ -45,7 +46,7 @@ def test_a_step_of_the_harness_over_a_bare_step(network, ratio, tmp_path):
     runner.source = DeviceImages(domain, Device("cpu"))
 
     def harness():
-        runner.at.step = 0
+        runner.position.step = 0
         runner._run_phase(runner.plan[0])
 
     ratio(
@@ -58,10 +59,11 @@ def test_a_step_of_the_harness_over_a_bare_step(network, ratio, tmp_path):
 class Corrupted(Dataset):
     """Blocks of one large array, as CIFAR-10-C keeps them."""
 
+    name = "corrupted"
     task = Classification(10)
 
     def __init__(self, count):
-        self.options, self.count = None, count
+        self.options, self.recipe_used, self.count = None, RECIPE, count
         self.array = np.random.default_rng(0).integers(0, 256, (3 * count, 32, 32, 3), np.uint8)
 
     @classmethod

@@ -17,10 +17,25 @@ def test_two_processes_over_one(ratio, tmp_path, data):
     def run(jobs, preset="quick", runs=RUNS):
         shutil.rmtree(tmp_path / "runs", ignore_errors=True)
         command = [
-            sys.executable, "-m", "sdgbench", "run", "--method", "erm", "--dataset", "digits-mini",
-            "--preset", preset, "--seeds", f"0-{runs - 1}",
-            "--jobs", str(jobs), "--runs", str(tmp_path / "runs"), "--data", str(data),
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "sdgbench",
+            "run",
+            "--method",
+            "erm",
+            "--dataset",
+            "digits-mini",
+            "--preset",
+            preset,
+            "--seeds",
+            f"0-{runs - 1}",
+            "--jobs",
+            str(jobs),
+            "--runs",
+            str(tmp_path / "runs"),
+            "--data",
+            str(data),
+        ]
         subprocess.run(
             command, check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
         )

@@ -9,11 +9,11 @@ from helpers import make
 from plain_mada import BATCH, Elsewhere
 
 from sdgbench import registry
-from sdgbench.dataset import Domain
+from sdgbench.data.domain import Domain
 from sdgbench.datasets._recipes import DIGITS
 from sdgbench.methods._ascent import frozen
-from sdgbench.progress import Silent
-from sdgbench.train import Trainer
+from sdgbench.reporter import Silent
+from sdgbench.training.trainer import Trainer
 
 SHARE = 20  # of the paper's length: one part in so many
 
@@ -34,7 +34,7 @@ def mada(folder, count, **params):
     cls = registry.get("method", "mada").load()
     recipe = replace(DIGITS, network="convnet", steps=10_000 // SHARE, validations=0)
     method = make(cls, folder, recipe, params=cls.Params(**params))
-    object.__setattr__(method._setting, "source_size", count)
+    object.__setattr__(method._context, "source_size", count)
     return method
 
 
@@ -81,7 +81,7 @@ def test_a_whole_run_over_a_plain_one(ratio, plain, tmp_path):
         # On a class of its own: functions among a method's attributes could not be saved.
         short = {"domain_sizes": lambda self, k: sizes[k]}
         method.__class__ = type("MADA", (type(method),), short)
-        Trainer(method, domain, domain.take(100), folder, "run", Silent()).run()
+        Trainer(method, domain, domain.subsample(100), folder, "run", Silent()).run()
 
     def plainly():
         plain.call("run", domain, 10_000 // SHARE, 100 // SHARE, batches_of)

@@ -20,13 +20,13 @@ def run(images: int, steps: int) -> None:
     import numpy as np
 
     from sdgbench import registry
-    from sdgbench.dataset import Domain
-    from sdgbench.device import Device, keep_freed_memory
-    from sdgbench.method import Setting
-    from sdgbench.pool import Pool
-    from sdgbench.progress import Lines
-    from sdgbench.spec import resolve
-    from sdgbench.train import Trainer
+    from sdgbench.data.domain import Domain
+    from sdgbench.launch.progress import LineReporter
+    from sdgbench.method import MethodContext
+    from sdgbench.spec.resolution import resolve
+    from sdgbench.training.device import Device, keep_freed_memory
+    from sdgbench.training.pool import Pool
+    from sdgbench.training.trainer import Trainer
 
     keep_freed_memory()  # as every run does
     rng = np.random.default_rng(0)
@@ -38,15 +38,15 @@ def run(images: int, steps: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         pool = Pool(Path(name) / "pool", (3, 32, 32), ())
         method = spec.method_class(
-            Setting(spec.build_params(), task, recipe, Device("cpu"), 0, images, pool)
+            MethodContext(spec.build_params(), task, recipe, Device("cpu"), 0, images, pool)
         )
         # On a class of its own: functions among a method's attributes could not be saved.
         still = {"objective": lambda self, x, y: None}
         method.__class__ = type("MADA", (type(method),), still)
         from rich.console import Console
 
-        told = Lines(Console(stderr=True), "memory", interval=60)
-        Trainer(method, domain, domain.take(1000), Path(name), "memory", told).run()
+        told = LineReporter(Console(stderr=True), "memory", interval=60)
+        Trainer(method, domain, domain.subsample(1000), Path(name), "memory", told).run()
         print(len(pool), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from helpers import RECIPE
 
-from sdgbench.dataset import Domain
-from sdgbench.device import Device
-from sdgbench.feed import Feed
+from sdgbench.data.domain import Domain
 from sdgbench.method import Read
-from sdgbench.pool import Pool
-from sdgbench.stream import open_images
+from sdgbench.training.device import Device
+from sdgbench.training.feeds import Feed
+from sdgbench.training.pool import Pool
+from sdgbench.training.streaming import open_images
 
 FRAMES, BATCH, CLASSES = 48, 8, 14
 

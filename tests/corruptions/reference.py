@@ -148,10 +148,10 @@ def clipped_zoom(image, factor):
     height, width = image.shape[:2]
     ch, cw = ceil(height / factor), ceil(width / factor)
     top, left = floor((height - ch) / 2), floor((width - cw) / 2)
-    part = image[top : top + ch, left : left + cw]
-    part = ndimage.zoom(part, (factor, factor, 1), order=1)
-    top, left = (part.shape[0] - height) // 2, (part.shape[1] - width) // 2
-    return part[top : top + height, left : left + width]
+    centre = image[top : top + ch, left : left + cw]
+    centre = ndimage.zoom(centre, (factor, factor, 1), order=1)
+    top, left = (centre.shape[0] - height) // 2, (centre.shape[1] - width) // 2
+    return centre[top : top + height, left : left + width]
 
 
 def zoom_blur(image, severity):

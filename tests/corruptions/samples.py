@@ -26,10 +26,12 @@ def change(before: np.ndarray, after: np.ndarray) -> float:
     return float(np.abs(before.astype(int) - after).mean())
 
 
-def assert_near(found: np.ndarray, expected: np.ndarray, share: float = 0.0, most: int = 1) -> None:
+def assert_near(
+    corrupted: np.ndarray, expected: np.ndarray, share: float = 0.0, most: int = 1
+) -> None:
     """At most this share of the values may differ, and by no more than this many levels."""
-    assert found.dtype == expected.dtype == np.uint8
-    assert found.shape == expected.shape
-    off = np.abs(found.astype(int) - expected)
+    assert corrupted.dtype == expected.dtype == np.uint8
+    assert corrupted.shape == expected.shape
+    off = np.abs(corrupted.astype(int) - expected)
     assert off.max() <= most
     assert (off > 0).mean() <= share

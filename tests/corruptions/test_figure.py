@@ -13,11 +13,12 @@ import pandas as pd
 import pytest
 from corruptions.samples import photos
 
-from sdgbench.corruptions import NAMES, SEVERITIES, corrupt
-from sdgbench.data.parts import PartStore
+from sdgbench.corruptions.generator import corrupt
+from sdgbench.corruptions.names import ALL_19, SEVERITIES
+from sdgbench.data.splits import SplitStore
 
 HERE = Path(__file__).parent
-CIFAR = PartStore(Path(os.environ.get("SDGBENCH_REAL_DATA", "none"))).get("cifar10-test_batch")
+CIFAR = SplitStore(Path(os.environ.get("SDGBENCH_REAL_DATA", "none"))).get("cifar10-test_batch")
 DRAWS = 48
 needs_image = pytest.mark.skipif(CIFAR is None, reason="SDGBENCH_REAL_DATA has no CIFAR-10")
 
@@ -39,19 +40,19 @@ def statistics(images):
 
 
 def columns(published, name):
-    part = published.loc[name].sort_index()
-    assert tuple(part.index) == SEVERITIES
-    return part["mean"].to_numpy(), part["std"].to_numpy()
+    rows = published.loc[name].sort_index()
+    assert tuple(rows.index) == SEVERITIES
+    return rows["mean"].to_numpy(), rows["std"].to_numpy()
 
 
 def test_the_table_is_complete(published):
     assert len(published) == 96
-    assert {name for name, _ in published.index} == {"clean", *NAMES}
+    assert {name for name, _ in published.index} == {"clean", *ALL_19}
 
 
 @needs_image
 @pytest.mark.parametrize("severity", SEVERITIES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL_19)
 def test_mean_and_contrast(name, severity, published, clean):
     images = clean[None].repeat(DRAWS, axis=0)
     mean, std = statistics(corrupt(images, name, severity))
@@ -88,22 +89,26 @@ def test_brightness_grows_alike(published):
 
 @pytest.mark.parametrize("name", ["gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise"])
 def test_noise_grows_alike(name, published):
-    """The noise adds its own variance to the image's; compare what it adds, in parts of most."""
+    """The noise adds its own variance to the image's; compare what it adds, as shares of the largest."""
     _, theirs = columns(published, name)
     images = photos(20) // 4 * 2 + 64  # some way from black and white, so little is cut off
     ours = np.array([(statistics(corrupt(images, name, s))[1] ** 2).mean() for s in SEVERITIES])
     added = [np.diff(variance) for variance in (theirs**2, ours)]
-    steps = [part.cumsum() / part.sum() for part in added]
+    steps = [noise.cumsum() / noise.sum() for noise in added]
     assert steps[0] == pytest.approx(steps[1], abs=0.15)
 
 
 @pytest.mark.parametrize(
     ("name", "column", "direction"),
     [
-        ("defocus_blur", 1, -1), ("gaussian_blur", 1, -1), ("zoom_blur", 1, -1),
-        ("motion_blur", 1, -1), ("pixelate", 1, -1), ("snow", 0, 1),
+        ("defocus_blur", 1, -1),
+        ("gaussian_blur", 1, -1),
+        ("zoom_blur", 1, -1),
+        ("motion_blur", 1, -1),
+        ("pixelate", 1, -1),
+        ("snow", 0, 1),
     ],
-)  # fmt: skip
+)
 def test_the_order_of_severities(name, column, direction, published):
     theirs = columns(published, name)[column]
     ours = [statistics(corrupt(photos(60), name, s))[column].mean() for s in SEVERITIES]

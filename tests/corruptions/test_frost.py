@@ -3,7 +3,9 @@ import pytest
 from corruptions.samples import change, photos
 from PIL import Image
 
-from sdgbench.corruptions import FrostOverlays, corrupt, frost, load_frost
+from sdgbench.corruptions import frost
+from sdgbench.corruptions.frost import load_frost
+from sdgbench.corruptions.generator import FrostOverlays, corrupt
 from sdgbench.errors import UserError
 
 
@@ -81,9 +83,11 @@ def test_drawn_ice_is_always_the_same():
 def test_crops_come_from_everywhere():
     pictures = tuple(
         np.stack(np.broadcast_arrays(np.arange(200)[:, None], np.arange(250), number), -1)
-        .astype(np.uint8).repeat(5, axis=0).repeat(5, axis=1)
+        .astype(np.uint8)
+        .repeat(5, axis=0)
+        .repeat(5, axis=1)
         for number in range(5)
-    )  # fmt: skip
+    )
     overlays = FrostOverlays(pictures, "rulers")
     chances = np.random.default_rng(0).random((5000, 3))
     crops = overlays.crops(32, 32, chances)

@@ -4,8 +4,10 @@ from corruptions import reference
 from corruptions.samples import photos
 from scipy import stats
 
-from sdgbench.corruptions import SEVERITIES, blur, corrupt, digital, noise, rng, weather
+from sdgbench.corruptions import blur, digital, noise, rng, weather
 from sdgbench.corruptions.frost import FrostOverlays
+from sdgbench.corruptions.generator import corrupt
+from sdgbench.corruptions.names import SEVERITIES
 
 COUNT = 200
 
@@ -52,9 +54,15 @@ def test_images_streams_seeds_names_and_severities_are_independent():
         return rng.Draws(seed, name, severity, indices).uniform((1000,), stream=stream).ravel()
 
     series = [
-        drawn(), drawn(first=1), drawn(first=20), drawn(first=10**9), drawn(stream=1),
-        drawn(seed=1), drawn(name="snow"), drawn(severity=4),
-    ]  # fmt: skip
+        drawn(),
+        drawn(first=1),
+        drawn(first=20),
+        drawn(first=10**9),
+        drawn(stream=1),
+        drawn(seed=1),
+        drawn(name="snow"),
+        drawn(severity=4),
+    ]
     related = np.corrcoef(series) - np.eye(len(series))
     assert np.abs(related).max() < 5 / np.sqrt(20_000)
     rows = rng.Draws(0, "fog", 3, np.arange(60)).uniform((2000,))
@@ -62,9 +70,9 @@ def test_images_streams_seeds_names_and_severities_are_independent():
 
 
 def test_a_part_draws_the_same(draws):
-    part = draws[50:60]
-    assert len(part) == 10
-    assert np.array_equal(part.words(7), draws.words(7)[50:60])
+    some_images = draws[50:60]
+    assert len(some_images) == 10
+    assert np.array_equal(some_images.words(7), draws.words(7)[50:60])
     assert np.array_equal(draws.words(7), draws.words(9)[:, :7])
     assert np.array_equal(draws.octets(5), draws.octets(16)[:, :5])
 
@@ -93,27 +101,35 @@ def test_noise_matrices_against_the_reference(name, severity):
     for level in LEVELS:
         values = np.full(POINTS, level, np.uint8)
         if name == "shot_noise":
-            found = reference.shot_noise(
+            corrupted = reference.shot_noise(
                 values, severity, lambda mean: stats.poisson.ppf(QUANTILES, mean)
             )
         else:
-            found = getattr(reference, name)(values, severity, stats.norm.ppf(QUANTILES))
-        assert np.abs(shares(found) - matrix[level]).max() < 2.5 / POINTS
+            corrupted = getattr(reference, name)(values, severity, stats.norm.ppf(QUANTILES))
+        assert np.abs(shares(corrupted) - matrix[level]).max() < 2.5 / POINTS
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
 def test_impulse_matrix_against_the_reference(severity):
     matrix = noise.impulse_matrix(reference.IMPULSE[severity - 1])
     for level in LEVELS:
-        found = shares(reference.impulse_noise(np.full((400, 400), level, np.uint8), severity, 1))
-        assert np.abs(found - matrix[level]).max() < 5 * np.sqrt(0.07 / 160_000)
-        assert np.array_equal(found > 0, matrix[level] > 0)
+        observed = shares(
+            reference.impulse_noise(np.full((400, 400), level, np.uint8), severity, 1)
+        )
+        assert np.abs(observed - matrix[level]).max() < 5 * np.sqrt(0.07 / 160_000)
+        assert np.array_equal(observed > 0, matrix[level] > 0)
 
 
 @pytest.mark.parametrize(
-    "matrix", [noise.gaussian_matrix(0.04), noise.speckle_matrix(0.2), noise.shot_matrix(50),
-               noise.shot_matrix(500), noise.impulse_matrix(0.01)],
-)  # fmt: skip
+    "matrix",
+    [
+        noise.gaussian_matrix(0.04),
+        noise.speckle_matrix(0.2),
+        noise.shot_matrix(50),
+        noise.shot_matrix(500),
+        noise.impulse_matrix(0.01),
+    ],
+)
 def test_alias_tables_hold_their_matrices(matrix):
     assert np.allclose(matrix.sum(axis=1), 1, atol=1e-12)
     table = noise.alias_table(matrix)
@@ -129,13 +145,13 @@ def test_noise_has_its_distribution_and_is_independent(name):
     entry = noise.CORRUPTIONS[name]
     for level in (30, 128, 250):
         images = np.full((100, 32, 32, 3), level, np.uint8)
-        found = corrupt(images, name, 5)
-        expected = entry.apply.keywords["matrix"](entry.levels[4])[level] * found.size
-        observed = shares(found) * found.size
+        corrupted = corrupt(images, name, 5)
+        expected = entry.apply.keywords["matrix"](entry.levels[4])[level] * corrupted.size
+        observed = shares(corrupted) * corrupted.size
         often = expected > 10
         chi = ((observed - expected)[often] ** 2 / expected[often]).sum()
         assert stats.chi2(often.sum() - 1).sf(chi) > 1e-4
-        centred = found.astype(float) - found.mean()
+        centred = corrupted.astype(float) - corrupted.mean()
         for one, other in (
             (centred[..., 0], centred[..., 1]),
             (centred[:, 1:], centred[:, :-1]),

@@ -11,12 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sdgbench import registry, settings
-from sdgbench.data.fetch import fetch_parts
-from sdgbench.data.parts import File, PartStore
+from sdgbench import registry
+from sdgbench.corruptions.names import ALL_19
+from sdgbench.data.obtain_splits import fetch_splits
+from sdgbench.data.splits import File, SplitStore
 from sdgbench.datasets import cifar10c
-from sdgbench.metrics import ALL_19
-from sdgbench.progress import Silent
+from sdgbench.reporter import Silent
+from sdgbench.spec import parameters
 
 COUNT = 40  # images per batch
 
@@ -25,10 +26,10 @@ COUNT = 40  # images per batch
 def small(monkeypatch):
     cls = registry.get("dataset", "cifar10c").load()
     shrunk = tuple(
-        replace(part, count=COUNT * (5 if part.name.startswith("cifar10c-") else 1))
-        for part in cls.parts
+        replace(split, count=COUNT * (5 if split.name.startswith("cifar10c-") else 1))
+        for split in cls.splits
     )
-    monkeypatch.setattr(cls, "parts", shrunk)
+    monkeypatch.setattr(cls, "splits", shrunk)
     return cls
 
 
@@ -53,7 +54,7 @@ def files(tmp_path):
 
 
 def make(cls, root, preset="smoke", **options):
-    return cls(root, settings.build(cls.Options, options), cls.recipe(preset))
+    return cls(root, parameters.build(cls.Options, options), cls.recipe(preset))
 
 
 def test_import_and_run(small, files, cli, tmp_path, monkeypatch):
@@ -80,7 +81,7 @@ def test_import_and_run(small, files, cli, tmp_path, monkeypatch):
 def replace_holdout(cls, images):
     from dataclasses import dataclass
 
-    from sdgbench.settings import param
+    from sdgbench.spec.parameters import param
 
     @dataclass(frozen=True)
     class Options:
@@ -101,7 +102,7 @@ def test_blocks_are_severities_in_order(small, files, cli, tmp_path):
         block = raw[(severity - 1) * COUNT : severity * COUNT]
         assert np.array_equal(domain.images, block.transpose(0, 3, 1, 2))
         assert np.array_equal(domain.labels, labels[:COUNT])
-    images, _ = dataset.part("cifar10c-fog")
+    images, _ = dataset.load_split("cifar10c-fog")
     assert isinstance(images, np.memmap)  # never 3 GB in memory
 
 
@@ -122,15 +123,15 @@ def test_generated_arrays_say_so(small, files, cli, tmp_path, monkeypatch):
     monkeypatch.setattr(cifar10c, "ALL_19", ("fog", "frost"))
     done = cli("data", "prepare", "cifar10c", "--generate", "--data", "d")
     assert done.code == 0, done.err
-    kept = PartStore(tmp_path / "d").get("cifar10c-frost")
-    assert kept.state == "regenerated"
-    assert kept.facts["frost"] == "procedural"
-    assert kept.facts["count"] == 5 * COUNT
+    stored = SplitStore(tmp_path / "d").get("cifar10c-frost")
+    assert stored.state == "regenerated"
+    assert stored.metadata["frost"] == "procedural"
+    assert stored.metadata["count"] == 5 * COUNT
     dataset = make(small, tmp_path / "d")
     dataset.target("frost/5")
     assert dataset.data_flags()["regenerated"] == ["cifar10c-frost"]
     assert dataset.data_flags()["frost_overlays"] == ["procedural"]
-    from sdgbench.corruptions import corrupt
+    from sdgbench.corruptions.generator import corrupt
 
     clean = dataset.target("clean").images.transpose(0, 2, 3, 1)
     expected = corrupt(np.ascontiguousarray(clean), "fog", 3)
@@ -140,7 +141,7 @@ def test_generated_arrays_say_so(small, files, cli, tmp_path, monkeypatch):
 def test_nothing_is_generated_from_nothing(small, cli):
     done = cli("data", "prepare", "cifar10c", "--generate", "--data", "d")
     assert done.code == 2
-    assert "made from the CIFAR-10 test set, which is not there" in done.err
+    assert "generated from the CIFAR-10 test set, which is missing" in done.err
 
 
 def test_released_overlays_are_imported_by_their_hash(small, cli, tmp_path, monkeypatch):
@@ -159,7 +160,7 @@ def test_released_overlays_are_imported_by_their_hash(small, cli, tmp_path, monk
 def test_archives_are_fetched_once_and_trusted_by_their_checksum(
     small, files, tmp_path, monkeypatch
 ):
-    """The whole way: a server, a tar file, several parts out of it."""
+    """The whole way: a server, a tar file, several splits out of it."""
     site = tmp_path / "site"
     site.mkdir()
     with tarfile.open(site / "cifar.tar.gz", "w:gz") as archive:
@@ -178,10 +179,12 @@ def test_archives_are_fetched_once_and_trusted_by_their_checksum(
     url = f"http://127.0.0.1:{server.server_port}/cifar.tar.gz"
     md5 = hashlib.md5((site / "cifar.tar.gz").read_bytes()).hexdigest()
     archive = File("cifar.tar.gz", (url,), md5=md5)
-    parts = [replace(p, archive=archive) for p in small.parts if "batch" in p.name]
-    monkeypatch.setattr(small, "parts", tuple(parts))
-    outcomes = {part.name: (kept, why) for part, kept, why in
-                fetch_parts(small, tmp_path / "d", Silent(), pause=0.0)}  # fmt: skip
+    splits = [replace(p, archive=archive) for p in small.splits if "batch" in p.name]
+    monkeypatch.setattr(small, "splits", tuple(splits))
+    outcomes = {
+        split.name: (stored, remark)
+        for split, stored, remark in fetch_splits(small, tmp_path / "d", Silent(), pause=0.0)
+    }
     server.shutdown()
     assert served == ["/cifar.tar.gz"]
     assert outcomes["cifar10-data_batch_1"][0].state == "verified"
@@ -213,3 +216,10 @@ def test_the_protocol():
     recipe = cls.recipe("paper")
     assert (recipe.network, recipe.epochs, recipe.batch, recipe.lr) == ("wrn-16-4", 200, 128, 0.1)
     assert (recipe.schedule, recipe.augment, recipe.weight_decay) == ("linear", "crop-flip", 5e-4)
+
+
+def test_info_works_without_data(cli):
+    done = cli("info", "cifar10c")
+    assert done.code == 0, done.err
+    assert "sdgbench data prepare cifar10c" in done.out
+    assert "no data" in done.out

@@ -10,15 +10,17 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from sdgbench import registry, settings
-from sdgbench.data.parts import PartStore, content_sha256
+from sdgbench import registry
+from sdgbench.data.domain import content_sha256
+from sdgbench.data.splits import SplitStore
+from sdgbench.spec import parameters
 
 SIZES = {"mnist-train": 300, "mnist-test": 60, "svhn-test": 50, "mnist-m-test": 20, "usps-test": 40}
 
 
 @pytest.fixture
 def small(monkeypatch):
-    """The parts, with the counts of our small files and their content's hashes."""
+    """The splits, with the counts of our small files and their content's hashes."""
     from dataclasses import replace
 
     cls = registry.get("dataset", "digits").load()
@@ -27,10 +29,10 @@ def small(monkeypatch):
     def use(**hashes):
         known.update(hashes)
         shrunk = tuple(
-            replace(part, count=SIZES.get(part.name, 7), sha256=known.get(part.name, ()))
-            for part in cls.parts
+            replace(split, count=SIZES.get(split.name, 7), sha256=known.get(split.name, ()))
+            for split in cls.splits
         )
-        monkeypatch.setattr(cls, "parts", shrunk)
+        monkeypatch.setattr(cls, "splits", shrunk)
         return cls
 
     use()
@@ -39,7 +41,7 @@ def small(monkeypatch):
 
 @pytest.fixture
 def files(tmp_path):
-    """A folder as people have it, with a false MNIST beside the true one."""
+    """A folder as people have it, with another MNIST next to the real one."""
     rng = np.random.default_rng(0)
     root = tmp_path / "mine"
 
@@ -56,10 +58,13 @@ def files(tmp_path):
             idx(folder / f"{stem}-images-idx3-ubyte.gz", images)
             idx(folder / f"{stem}-labels-idx1-ubyte.gz", rng.integers(0, 10, SIZES[name]))
     (root / "svhn").mkdir()
-    savemat(root / "svhn" / "test_32x32.mat", {
-        "X": rng.integers(0, 256, (32, 32, 3, SIZES["svhn-test"]), dtype=np.uint8),
-        "y": rng.integers(1, 11, (SIZES["svhn-test"], 1)),
-    })  # fmt: skip
+    savemat(
+        root / "svhn" / "test_32x32.mat",
+        {
+            "X": rng.integers(0, 256, (32, 32, 3, SIZES["svhn-test"]), dtype=np.uint8),
+            "y": rng.integers(1, 11, (SIZES["svhn-test"], 1)),
+        },
+    )
     pictures = root / "mnist_m" / "mnist_m_test"
     pictures.mkdir(parents=True)
     for i in range(SIZES["mnist-m-test"]):
@@ -74,8 +79,8 @@ def files(tmp_path):
 
 
 def hashes_of(cls, folder, name, which=-1):
-    part = next(part for part in cls.parts if part.name == name)
-    return (content_sha256(*list(part.find(folder))[which].read()),)
+    split = next(split for split in cls.splits if split.name == name)
+    return (content_sha256(*list(split.candidates(folder))[which].read()),)
 
 
 def test_import_takes_the_content_that_is_known_among_namesakes(small, files, cli, tmp_path):
@@ -84,21 +89,32 @@ def test_import_takes_the_content_that_is_known_among_namesakes(small, files, cl
     done = cli("data", "import", "digits", files, "--data", "d")
     assert done.code == 0
     assert "mnist-train: verified, 300 images" in done.out
-    facts = PartStore(tmp_path / "d").get("mnist-train").facts
-    assert "FashionMNIST" not in facts["origin"]
+    metadata = SplitStore(tmp_path / "d").get("mnist-train").metadata
+    assert "FashionMNIST" not in metadata["origin"]
     assert "svhn-test: missing." in done.out
     assert "If you trust it, add --trust" in done.out
-    assert "syn-test: missing. not found there" in done.out
+    assert "syn-test: missing. not found in this folder" in done.out
 
 
-def test_trusted_data_runs_and_every_table_says_so(small, files, cli, tmp_path):
+def test_trusted_data_runs_and_every_table_states_it(small, files, cli, tmp_path):
     small()
     assert cli("data", "import", "digits", files, "--data", "d", "--trust").code == 0
-    run = ("run", "--method", "erm", "--dataset", "digits", "--preset", "smoke", "--data", "d",
-           "--set", "mnist_images=200")  # fmt: skip
+    run = (
+        "run",
+        "--method",
+        "erm",
+        "--dataset",
+        "digits",
+        "--preset",
+        "smoke",
+        "--data",
+        "d",
+        "--set",
+        "mnist_images=200",
+    )
     done = cli(*run)
     assert done.code == 0, done.err + done.out
-    assert "not evaluated, for want of data: syn" in done.out
+    assert "not evaluated, because their data are missing: syn" in done.out
     record = json.loads(next(tmp_path.glob("runs/*/*/*/record.json")).read_text())
     assert record["source"]["train"]["count"] == 200
     assert record["missing_domains"] == ["syn"]
@@ -119,14 +135,14 @@ def test_the_offset_chooses_other_images(small, files, cli, tmp_path):
     cls = registry.get("dataset", "digits").load()
 
     def source(**options):
-        made = cls(tmp_path / "d", settings.build(cls.Options, options), cls.recipe("smoke"))
+        made = cls(tmp_path / "d", parameters.build(cls.Options, options), cls.recipe("smoke"))
         return made.source("train")
 
     first = source(mnist_images=100)
     second = source(mnist_images=100, mnist_offset=50)
     assert np.array_equal(first.images[50:], second.images[:50])
     assert len(first) == 100
-    usps = cls(tmp_path / "d", settings.build(cls.Options, {"source": "usps"}), None)
+    usps = cls(tmp_path / "d", parameters.build(cls.Options, {"source": "usps"}), None)
     assert list(usps.target_tags(usps.options)) == ["svhn", "mnist-m", "syn", "mnist"]
 
 
@@ -134,8 +150,8 @@ def test_grey_images_are_enlarged_by_lanczos(small, files, cli, tmp_path):
     small()
     cli("data", "import", "digits", files, "--data", "d", "--trust")
     cls = registry.get("dataset", "digits").load()
-    dataset = cls(tmp_path / "d", settings.build(cls.Options, {}), cls.recipe("smoke"))
-    raw, labels = PartStore(tmp_path / "d").get("usps-test").load()
+    dataset = cls(tmp_path / "d", parameters.build(cls.Options, {}), cls.recipe("smoke"))
+    raw, labels = SplitStore(tmp_path / "d").get("usps-test").load()
     expected = np.asarray(Image.fromarray(raw[3]).resize((32, 32), Image.Resampling.LANCZOS))
     domain = dataset.target("usps")
     assert np.array_equal(domain.images[3, 0], expected)
@@ -169,23 +185,42 @@ def test_status_verify_and_damage(small, files, cli, tmp_path):
     assert "has changed since it was made" in done.out
 
 
-def test_with_no_data_at_all_one_is_told_what_to_do(cli):
+def test_without_data_no_run_is_left_behind(cli):
+    done = cli("run", "--method", "erm", "--dataset", "digits", "--preset", "smoke")
+    assert done.code == 2
+    assert cli("status").out.startswith("No runs")
+
+
+def test_without_data_the_error_names_the_commands(cli):
     done = cli("run", "--method", "erm", "--dataset", "digits", "--data", "d")
     assert done.code == 2
-    for words in ("mnist-train", "sdgbench data prepare digits", "sdgbench data import digits DIR",
-                  "--dataset digits-mini"):  # fmt: skip
+    for words in (
+        "mnist-train",
+        "sdgbench data prepare digits",
+        "sdgbench data import digits DIR",
+        "--dataset digits-mini",
+    ):
         assert words in done.err
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("data", "import", "digits", "nowhere"), "nowhere is not a folder"),
-    (("data", "import", "digits", "."), "Nothing was found"),
-    (("data", "prepare", "digits-mini"), "digits-mini is embedded"),
-    (("data", "prepare", "digitz"), 'Did you mean "digits"'),
-    (("data", "prepare", "digits", "--generate"), "nothing to generate"),
-    (("run", "--method", "erm", "--dataset", "digits", "--targets", "svnh"), 'Did you mean "svhn"'),
-    (("run", "--method", "erm", "--dataset", "digits", "--set", "mnist_offset=70000"), "within"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("data", "import", "digits", "nowhere"), "nowhere is not a folder"),
+        (("data", "import", "digits", "."), "Nothing was found"),
+        (("data", "prepare", "digits-mini"), "digits-mini has nothing to download"),
+        (("data", "prepare", "digitz"), 'Did you mean "digits"'),
+        (("data", "prepare", "digits", "--generate"), "nothing to generate"),
+        (
+            ("run", "--method", "erm", "--dataset", "digits", "--targets", "svnh"),
+            'Did you mean "svhn"',
+        ),
+        (
+            ("run", "--method", "erm", "--dataset", "digits", "--set", "mnist_offset=70000"),
+            "within",
+        ),
+    ],
+)
 def test_bad_input(arguments, message, cli):
     done = cli(*arguments, "--data", "d")
     assert done.code == 2
@@ -193,21 +228,25 @@ def test_bad_input(arguments, message, cli):
     assert done.err.count("\n") == 1
 
 
-def test_prepare_fetches_and_says_what_it_could_not(small, files, cli, monkeypatch):
-    """With no network: what is there stays, what fails is named, and the exit code says so."""
-    from sdgbench.data import download
+def test_prepare_downloads_and_names_what_failed(small, files, cli, monkeypatch):
+    """What is there stays, what fails is named, and the exit code is 1."""
+    from sdgbench.data import download, obtain_splits
 
+    monkeypatch.setattr(obtain_splits, "unreachable_hosts", lambda urls: {})
     small()
     monkeypatch.setattr(download, "TRIES", 1)
     monkeypatch.setattr(download.urllib.request, "urlopen", offline)
     cli("data", "import", "digits", files, "--data", "d", "--trust")
     done = cli("data", "prepare", "digits", "--data", "d")
     assert done.code == 1
-    assert "usps-test: unverified, 40 images (there already)" in done.out
+    assert "usps-test: unverified, 40 images (already stored)" in done.out
     assert re.search(
-        r"svhn-train: missing. train_32x32.mat could not be fetched .*no network", done.out
+        r"svhn-train: missing. train_32x32.mat could not be downloaded .*no network", done.out
     )
-    assert "syn-test: missing. Synthetic Digits is handed out by its authors" in done.out
+    assert re.search(
+        r"syn-test: missing. synth_test_32x32.mat could not be downloaded .*no network", done.out
+    )
+    assert re.search(r"mnist-m-train: missing. mnist_m.tar.gz could not be downloaded", done.out)
 
 
 def offline(*_, **__):
@@ -223,26 +262,33 @@ def test_info_names_domains_and_what_is_missing(small, files, cli):
     assert re.search(r"svhn\s+unseen\s+no data", nothing.out)
     assert "sdgbench data prepare digits" in nothing.out.replace("\n", " ")
     cli("data", "import", "digits", files, "--data", "d", "--trust")
-    found = cli("info", "digits", "--data", "d").out
-    assert re.search(r"svhn\s+unseen\s+50\s+32x32", found)
-    assert re.search(r"syn\s+unseen\s+no data", found)
-    assert "digits: 5 of 10 parts" in cli("doctor", "--data", "d").out
+    stored = cli("info", "digits", "--data", "d").out
+    assert re.search(r"svhn\s+unseen\s+50\s+32x32", stored)
+    assert re.search(r"syn\s+unseen\s+no data", stored)
+    assert "digits: 5 of 10 splits" in cli("doctor", "--data", "d").out
 
 
 def test_the_public_sizes():
     cls = registry.get("dataset", "digits").load()
-    assert {part.name: part.count for part in cls.parts} == {
-        "mnist-train": 60_000, "mnist-test": 10_000, "svhn-train": 73_257, "svhn-test": 26_032,
-        "mnist-m-train": 59_001, "mnist-m-test": 9_001, "syn-train": 479_400, "syn-test": 9_553,
-        "usps-train": 7_291, "usps-test": 2_007,
-    }  # fmt: skip
+    assert {split.name: split.count for split in cls.splits} == {
+        "mnist-train": 60_000,
+        "mnist-test": 10_000,
+        "svhn-train": 73_257,
+        "svhn-test": 26_032,
+        "mnist-m-train": 59_001,
+        "mnist-m-test": 9_001,
+        "syn-train": 479_400,
+        "syn-test": 9_553,
+        "usps-train": 7_291,
+        "usps-test": 2_007,
+    }
 
 
 def test_torchvision_agrees_on_addresses_and_checksums():
     from torchvision import datasets
 
     cls = registry.get("dataset", "digits").load()
-    files = {file.name: file for part in cls.parts for file in part.files}
+    files = {file.name: file for split in cls.splits for file in split.files}
     for name, md5 in datasets.MNIST.resources:
         assert files[name].md5 == md5
     for split in ("train", "test"):

@@ -13,7 +13,7 @@ from PIL import Image
 from scipy.io import savemat
 
 from sdgbench.data import readers
-from sdgbench.data.download import unpack
+from sdgbench.data.archives import unpack
 from sdgbench.errors import UserError
 
 
@@ -33,26 +33,29 @@ def test_idx(packed, tmp_path):
 @pytest.mark.parametrize("content", [b"", b"abcdefgh", idx(np.zeros((3, 3)))[:-1]])
 def test_damaged_idx(content, tmp_path):
     (tmp_path / "x").write_bytes(content)
-    with pytest.raises(ValueError, match="idx|cut off"):
+    with pytest.raises(ValueError, match="idx|truncated"):
         readers.read_idx(tmp_path / "x")
 
 
 def test_mat_turns_ten_into_zero(tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (32, 32, 3, 4), dtype=np.uint8)
     savemat(tmp_path / "x.mat", {"X": images, "y": np.array([[10], [1], [9], [2]])})
-    found, labels = readers.read_mat(tmp_path / "x.mat")
+    read, labels = readers.read_mat(tmp_path / "x.mat")
     assert labels.tolist() == [0, 1, 9, 2]
-    assert np.array_equal(found[2], images[:, :, :, 2])
+    assert np.array_equal(read[2], images[:, :, :, 2])
 
 
 def test_usps_in_both_formats_is_the_same(tmp_path):
     values = np.random.default_rng(0).uniform(-1, 1, (3, 256)).round(4)
     labels = np.array([0, 9, 4])
-    lines = [f"{label + 1} " + " ".join(f"{i + 1}:{v}" for i, v in enumerate(row))
-             for label, row in zip(labels, values, strict=True)]  # fmt: skip
+    lines = [
+        f"{label + 1} " + " ".join(f"{i + 1}:{v}" for i, v in enumerate(row))
+        for label, row in zip(labels, values, strict=True)
+    ]
     (tmp_path / "usps.bz2").write_bytes(bz2.compress("\n".join(lines).encode()))
-    text = "\n".join(f"{label}.0 " + " ".join(map(str, row))
-                     for label, row in zip(labels, values, strict=True))  # fmt: skip
+    text = "\n".join(
+        f"{label}.0 " + " ".join(map(str, row)) for label, row in zip(labels, values, strict=True)
+    )
     (tmp_path / "zip.train.gz").write_bytes(gzip.compress(text.encode()))
     first = readers.read_libsvm(tmp_path / "usps.bz2")
     second = readers.read_zip_text(tmp_path / "zip.train.gz")
@@ -96,13 +99,21 @@ class Evil:
 
 def test_a_malicious_pickle_runs_nothing(tmp_path):
     (tmp_path / "b").write_bytes(pickle.dumps(batch(evil=Evil(str(tmp_path / "pwned")))))
-    with pytest.raises(ValueError, match="asks for (io|_io|builtins).open"):
+    with pytest.raises(ValueError, match="refers to (io|_io|builtins).open"):
         readers.read_cifar_batch(tmp_path / "b")
     assert not (tmp_path / "pwned").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"nonsense", pickle.dumps([1, 2]), pickle.dumps({b"x": 1}),
-                                     pickle.dumps({b"data": np.zeros(3), b"labels": []})])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"nonsense",
+        pickle.dumps([1, 2]),
+        pickle.dumps({b"x": 1}),
+        pickle.dumps({b"data": np.zeros(3), b"labels": []}),
+    ],
+)
 def test_odd_pickles_are_refused(content, tmp_path):
     (tmp_path / "b").write_bytes(content)
     with pytest.raises((ValueError, KeyError, EOFError)):
@@ -126,14 +137,14 @@ def test_a_tar_link_to_the_outside_is_refused(tmp_path):
         link = tarfile.TarInfo("link")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc"
         archive.addfile(link)
-    with pytest.raises(UserError, match="outside"):
+    with pytest.raises(UserError, match="contains a link"):
         unpack(tmp_path / "a.tar", tmp_path / "in")
 
 
 def test_a_malicious_zip_writes_nothing_outside(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("../outside", "evil")
-    with pytest.raises(UserError, match="wants to write outside"):
+    with pytest.raises(UserError, match="contains a path outside"):
         unpack(tmp_path / "a.zip", tmp_path / "in")
     assert not (tmp_path / "outside").exists()
 

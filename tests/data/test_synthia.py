@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sdgbench import registry, settings
+from sdgbench import registry
 from sdgbench.datasets import synthia
+from sdgbench.spec import parameters
 
 HEIGHT, WIDTH = 76, 128  # a tenth of the real frames
 
@@ -20,13 +21,18 @@ def write_png16(path, channels):
     rows = b"".join(b"\x00" + row.astype(">u2").tobytes() for row in channels)
 
     def chunk(kind, data):
-        return (struct.pack(">I", len(data)) + kind + data
-                + struct.pack(">I", zlib.crc32(kind + data)))  # fmt: skip
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     head = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head)
-                     + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))  # fmt: skip
+    path.write_bytes(
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
 
 
 def write_sequence(root, sequence, frames, seed=0):
@@ -56,7 +62,7 @@ def test_labels_are_the_first_of_16_bit_channels(tmp_path):
 
 def test_another_kind_of_image_is_refused(tmp_path):
     write_png16(tmp_path / "x.png", np.full((4, 4, 3), 3000))
-    with pytest.raises(ValueError, match="no label image of SYNTHIA"):
+    with pytest.raises(ValueError, match="not a label image of SYNTHIA"):
         synthia.read_labels(tmp_path / "x.png")
 
 
@@ -76,7 +82,7 @@ def imported(cli, tmp_path):
     done = cli("data", "import", "synthia", tmp_path / "mine", "--data", "d", "--trust")
     assert done.code == 0, done.err
     assert "synthia-01-dawn: unverified, 12 images" in done.out
-    assert "synthia-02-fog: missing. not found there" in done.out
+    assert "synthia-02-fog: missing. not found in this folder" in done.out
     return tmp_path / "d"
 
 
@@ -96,7 +102,7 @@ def test_the_source_is_a_frozen_choice(imported):
     cls = registry.get("dataset", "synthia").load()
 
     def source(split, preset="paper"):
-        made = cls(imported, settings.build(cls.Options, {}), cls.recipe(preset))
+        made = cls(imported, parameters.build(cls.Options, {}), cls.recipe(preset))
         return made.source(split)
 
     assert source("train").sha256() == source("train").sha256()
@@ -109,10 +115,10 @@ def test_the_source_is_a_frozen_choice(imported):
     assert half.labels[3, 5, 10] == whole.labels[3, 10, 20]
 
 
-def test_without_the_data_one_is_told_what_to_download(cli):
+def test_without_the_data_the_error_names_the_download(cli):
     done = cli("data", "prepare", "synthia", "--data", "d")
     assert done.code == 2
-    assert "Nothing was found" in done.err
+    assert "Nothing was downloaded" in done.err
     assert "Download SYNTHIA-SEQS-01-DAWN.rar" in done.out
     assert "RGB/Stereo_Left/Omni_F" in done.out
     run = cli("run", "--method", "erm", "--dataset", "synthia", "--data", "d")

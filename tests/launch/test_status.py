@@ -11,10 +11,18 @@ import pytest
 from filelock import FileLock
 
 from sdgbench import storage
-from sdgbench.launch.status import standings
+from sdgbench.launch.status import run_statuses
 
-NEWS = {"phase": "train", "done": 120, "total": 600, "loss": 0.41236, "rate": 351.4,
-        "seconds_left": 72, "host": "elsewhere", "pid": 1}  # fmt: skip
+PROGRESS = {
+    "phase": "train",
+    "done": 120,
+    "total": 600,
+    "loss": 0.41236,
+    "rate": 351.4,
+    "seconds_left": 72,
+    "host": "elsewhere",
+    "pid": 1,
+}
 
 
 def ago(seconds):
@@ -45,29 +53,40 @@ def add(tmp_path):
 
 
 def states(tmp_path):
-    return {one.label: (one.state, one.detail) for one in standings(tmp_path / "runs")}
+    return {
+        status.label: (status.state, status.detail) for status in run_statuses(tmp_path / "runs")
+    }
 
 
-def test_every_state_is_told_by_the_files(add, tmp_path, dead):
+def test_every_state_follows_from_the_files(add, tmp_path, dead):
     here = socket.gethostname()
     failure = {"error": "RuntimeError", "message": "seed 3 is unlucky"}
     queued = {"job": "17_4", "launcher": "slurm", "time": ago(60)}
-    add(0, record={}, progress={**NEWS, "time": ago(1)}, queued=queued)
-    add(1, progress={**NEWS, "time": ago(1), "host": here, "pid": os.getpid()}, queued=queued)
-    add(2, progress={**NEWS, "time": ago(100)}, failed=failure)  # retried on another machine
-    add(3, failed=failure, progress={**NEWS, "time": ago(1), "stopped": "seed 3 is unlucky"},
-        queued=queued)  # fmt: skip
-    add(4, queued=queued, checkpoint={}, progress={**NEWS, "time": ago(9), "stopped": "at train"})
-    add(5, progress={**NEWS, "time": ago(420)}, checkpoint={})
-    add(6, progress={**NEWS, "time": ago(90), "host": here, "pid": dead}, checkpoint={})
-    add(7, progress={**NEWS, "time": ago(1), "stopped": "at train step 137/600"}, checkpoint={})
+    add(0, record={}, progress={**PROGRESS, "time": ago(1)}, queued=queued)
+    add(1, progress={**PROGRESS, "time": ago(1), "host": here, "pid": os.getpid()}, queued=queued)
+    add(2, progress={**PROGRESS, "time": ago(100)}, failed=failure)  # retried on another machine
+    add(
+        3,
+        failed=failure,
+        progress={**PROGRESS, "time": ago(1), "stopped": "seed 3 is unlucky"},
+        queued=queued,
+    )
+    add(
+        4,
+        queued=queued,
+        checkpoint={},
+        progress={**PROGRESS, "time": ago(9), "stopped": "at train"},
+    )
+    add(5, progress={**PROGRESS, "time": ago(420)}, checkpoint={})
+    add(6, progress={**PROGRESS, "time": ago(90), "host": here, "pid": dead}, checkpoint={})
+    add(7, progress={**PROGRESS, "time": ago(1), "stopped": "at train step 137/600"}, checkpoint={})
     add(8)
-    place = "train 120/600, loss 0.4124, 351 images/s, 0:01:12 left"
+    detail = "train 120/600, loss 0.4124, 351 images/s, 0:01:12 left"
     assert states(tmp_path) == {
         f"erm on digits-mini (quick, seed {seed})": expected
         for seed, expected in {
-            1: ("running", place),
-            2: ("running", f"{place}, on elsewhere"),
+            1: ("running", detail),
+            2: ("running", f"{detail}, on elsewhere"),
             3: ("failed", "RuntimeError: seed 3 is unlucky"),
             4: ("pending", "slurm job 17_4"),
             5: ("interrupted", "train 120/600, last seen 7 min ago on elsewhere"),
@@ -77,18 +96,23 @@ def test_every_state_is_told_by_the_files(add, tmp_path, dead):
             0: ("done", ""),
         }.items()
     }
-    assert [one.state for one in standings(tmp_path / "runs")] == [
-        "running", "running", "failed", "pending", *["interrupted"] * 4, "done",
-    ]  # fmt: skip
+    assert [status.state for status in run_statuses(tmp_path / "runs")] == [
+        "running",
+        "running",
+        "failed",
+        "pending",
+        *["interrupted"] * 4,
+        "done",
+    ]
 
 
 def test_an_old_file_of_a_live_process_counts_while_it_holds_the_lock(add, tmp_path):
     """A long step of this machine; or the number of a dead one that another process got."""
-    news = {**NEWS, "time": ago(3600), "host": socket.gethostname(), "pid": os.getpid()}
-    folder = add(0, progress=news, checkpoint={})
+    progress = {**PROGRESS, "time": ago(3600), "host": socket.gethostname(), "pid": os.getpid()}
+    folder = add(0, progress=progress, checkpoint={})
     label = "erm on digits-mini (quick, seed 0)"
     assert states(tmp_path)[label][0] == "interrupted"
-    with storage.owned(folder):
+    with storage.locked(folder):
         assert states(tmp_path)[label][0] == "running"
         (folder / "progress.json").unlink()
         assert states(tmp_path)[label][0] == "running"
@@ -97,12 +121,12 @@ def test_an_old_file_of_a_live_process_counts_while_it_holds_the_lock(add, tmp_p
 
 def test_looking_turns_no_run_away(add, monkeypatch):
     """Whoever looks may hold the lock for an instant; the owner to be waits that long."""
-    monkeypatch.setattr(storage, "GLANCE", 60.0)  # a slow machine's instant
+    monkeypatch.setattr(storage.locks, "LOCK_PROBE_SECONDS", 60.0)  # a slow machine's instant
     folder = add(0)
     glance = FileLock(folder / "lock", thread_local=False)
     glance.acquire()
     threading.Timer(0.1, glance.release).start()
-    with storage.owned(folder):
+    with storage.locked(folder):
         pass
 
 
@@ -116,7 +140,7 @@ def test_damaged_files_do_not_hide_the_rest(add, tmp_path):
     (tmp_path / "runs" / "a" / "b" / "file").touch()
     assert states(tmp_path) == {
         "erm on digits-mini (damaged)": ("failed", "unknown: "),
-        "erm on digits-mini (quick, seed 3)": ("interrupted", "3 None/None, no checkpoint yet"),
+        "erm on digits-mini (quick, seed 3)": ("interrupted", "no checkpoint yet"),
         "erm on digits-mini (quick, seed 1)": ("done", ""),
     }
 
@@ -138,17 +162,17 @@ def test_the_table_and_its_json(add, cli, tmp_path):
     assert any(line.split() == ["done", "mada", "on", "digits-mini", "1", "run"] for line in lines)
     everything = cli("status", "--all").out
     assert everything.count("erm on digits-mini (quick, seed") == 30
-    found = json.loads(cli("status", "--json").out)
-    assert found["counts"] == {
+    listed = json.loads(cli("status", "--json").out)
+    assert listed["counts"] == {
         "running": 0,
         "failed": 2,
         "pending": 0,
         "interrupted": 0,
         "done": 31,
     }
-    assert len(found["runs"]) == 33
-    assert found["runs"][0]["id"] == "aaa"
-    assert found["runs"][0]["detail"] == "Diverged: [bold]loss[/] is nan"
+    assert len(listed["runs"]) == 33
+    assert listed["runs"][0]["id"] == "aaa"
+    assert listed["runs"][0]["detail"] == "Diverged: [bold]loss[/] is nan"
 
 
 def test_no_runs(cli, tmp_path):
@@ -163,7 +187,7 @@ def test_no_runs(cli, tmp_path):
     (tmp_path / "file").touch()
     bad = cli("status", "--runs", "file")
     assert bad.code == 2
-    assert "A file stands where a folder is needed" in bad.err
+    assert "There is a file where a folder is needed" in bad.err
 
 
 def test_it_needs_no_torch(without_torch, add, tmp_path):

@@ -8,7 +8,7 @@ from sdgbench.methods import _ascent
 
 
 def test_a_hand_computed_climb():
-    """The gain -(x - 3)^2 has the slope -2(x - 3): x -> x + s * slope."""
+    """The gain -(x - 3)^2 has the grad -2(x - 3): x -> x + s * grad."""
     x = torch.tensor([[0.0], [5.0]])
     found = _ascent.ascend(x, lambda z: -((z - 3) ** 2).sum(1), steps=2, size=0.25)
     # 0 -> 0 + .25 * 6 = 1.5 -> 1.5 + .25 * 3 = 2.25;  5 -> 5 - .25 * 4 = 4 -> 4 - .25 * 2 = 3.5

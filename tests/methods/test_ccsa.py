@@ -45,13 +45,16 @@ def test_only_kept_pairs_count(tmp_path):
     assert loss.item() == pytest.approx((0.5**2 + 0.8**2) / 2, rel=1e-6)
 
 
-@pytest.mark.parametrize(("rows", "positives", "expected"), [
-    (10, 4, 12),  # three for each
-    (3, 2, 6),
-    (3, 3, 6),  # all there are
-    (3, 0, 0),
-    (3, 9, 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rows", "positives", "expected"),
+    [
+        (10, 4, 12),  # three for each
+        (3, 2, 6),
+        (3, 3, 6),  # all there are
+        (3, 0, 0),
+        (3, 9, 0),
+    ],
+)
 def test_three_negatives_per_positive_or_all_there_are(rows, positives, expected, tmp_path):
     same = (torch.arange(rows * rows) < positives).view(rows, rows)
     chosen = ccsa(tmp_path).draw_negatives(same)
@@ -70,10 +73,13 @@ def test_every_negative_has_its_chance(tmp_path):
     assert 200 < others.min() <= others.max() < 400
 
 
-@pytest.mark.parametrize(("y_a", "y_b", "expected"), [
-    ([0, 0], [1, 1], 0.0),  # no pair of one class, so none at all
-    ([3, 3], [3, 3], (0 + 9 + 1 + 4) / 4),  # no other class
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("y_a", "y_b", "expected"),
+    [
+        ([0, 0], [1, 1], 0.0),  # no pair of one class, so none at all
+        ([3, 3], [3, 3], (0 + 9 + 1 + 4) / 4),  # no other class
+    ],
+)
 def test_batches_without_one_kind_of_pair(y_a, y_b, expected, tmp_path):
     a, b = line(0.0, 1.0), line(0.0, 3.0)
     loss = ccsa(tmp_path).alignment(a, torch.tensor(y_a), b, torch.tensor(y_b))

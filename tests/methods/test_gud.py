@@ -28,10 +28,22 @@ def built(folder, name="gud", recipe=RECIPE, **params):
 
 
 @pytest.mark.parametrize("name", ["gud", "gud-ensemble"])
-@pytest.mark.parametrize("recipe", [
-    RECIPE, replace(RECIPE, network="wrn-10-1", optimiser="sgd", lr=0.05, momentum=0.9,
-                    weight_decay=5e-4, augment="crop-flip"),
-], ids=["convnet", "batch-norm"])  # fmt: skip
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        RECIPE,
+        replace(
+            RECIPE,
+            network="wrn-10-1",
+            optimiser="sgd",
+            lr=0.05,
+            momentum=0.9,
+            weight_decay=5e-4,
+            augment="crop-flip",
+        ),
+    ],
+    ids=["convnet", "batch-norm"],
+)
 def test_without_domains_it_is_erm_step_by_step(name, recipe, tmp_path):
     ours = weights_at_each_step(built(tmp_path / "a", name, recipe, K=0), tmp_path / "a")
     plain = weights_at_each_step(make(erm(), tmp_path / "b", recipe), tmp_path / "b")
@@ -52,7 +64,7 @@ def test_before_the_first_domain_it_is_erm(name, tmp_path):
 def test_the_plan_is_that_of_the_released_code(tmp_path):
     recipe = replace(RECIPE, steps=10_000, batch=32)
     method = make(gud(), tmp_path, recipe)
-    object.__setattr__(method._setting, "source_size", 10_000)
+    object.__setattr__(method._context, "source_size", 10_000)
     plan = method.plan()
     assert [phase.name for phase in plan] == ["train", "generate"] * 6 + ["train"]
     assert [p.steps for p in plan if p.name == "train"] == [100] * 6 + [9_400]

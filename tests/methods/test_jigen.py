@@ -16,9 +16,10 @@ from helpers import (
     weights,
 )
 
-from sdgbench import checkpoint, efficiency
+from sdgbench.evaluation import efficiency
 from sdgbench.methods._permutations import PERMUTATIONS
 from sdgbench.methods.jigen import JiGen, cut, join, rearrange, to_grid
+from sdgbench.training import checkpoint
 
 SGD = replace(RECIPE, network="wrn-10-1", optimiser="sgd", lr=0.05, momentum=0.9, schedule="linear")
 
@@ -102,9 +103,15 @@ def test_each_place_gets_the_tile_that_its_order_names():
         assert shuffled[n, channel, row, column] == images[n, channel, from_row, from_column]
 
 
-@pytest.mark.parametrize(("size", "expected"), [
-    ((32, 32), (33, 33)), ((33, 33), (33, 33)), ((31, 28), (33, 30)), ((1, 3), (3, 3)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ((32, 32), (33, 33)),
+        ((33, 33), (33, 33)),
+        ((31, 28), (33, 30)),
+        ((1, 3), (3, 3)),
+    ],
+)
 def test_images_grow_to_the_next_multiple_of_three(size, expected):
     assert to_grid(torch.zeros(1, 3, *size)).shape[2:] == expected
 

@@ -14,11 +14,14 @@ def count(module):
     return sum(weight.numel() for weight in module.parameters())
 
 
-@pytest.mark.parametrize(("kind", "shape", "auto_encoder", "critic"), [
-    ("digits", (3, 32, 32), 2_477_492, 2_817),
-    ("cifar", (3, 32, 32), 5_304_227, 65_793),
-    ("synthia", (3, 192, 320), None, 525_825),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "shape", "auto_encoder", "critic"),
+    [
+        ("digits", (3, 32, 32), 2_477_492, 2_817),
+        ("cifar", (3, 32, 32), 5_304_227, 65_793),
+        ("synthia", (3, 192, 320), None, 525_825),
+    ],
+)
 def test_published_sizes(kind, shape, auto_encoder, critic):
     wae, discriminator = _wae.build(kind, shape)
     if auto_encoder:
@@ -26,10 +29,15 @@ def test_published_sizes(kind, shape, auto_encoder, critic):
     assert count(discriminator) == critic
 
 
-@pytest.mark.parametrize(("kind", "shape"), [
-    ("digits", (3, 32, 32)), ("cifar", (3, 32, 32)), ("synthia", (3, 64, 96)),
-    ("synthia", (3, 192, 320)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [
+        ("digits", (3, 32, 32)),
+        ("cifar", (3, 32, 32)),
+        ("synthia", (3, 64, 96)),
+        ("synthia", (3, 192, 320)),
+    ],
+)
 def test_images_come_back_in_their_shape(kind, shape):
     wae, critic = _wae.build(kind, shape)
     x = torch.rand(2, *shape)
@@ -131,8 +139,9 @@ def test_gradients_of_encoder_and_discriminator_do_not_leak_unless_asked(leak, t
     x = torch.rand(8, 3, 32, 32)
     seen = {}
     for name, optimizer, module in (
-        ("critic", method.critic_optimizer, method.critic), ("wae", method.wae_optimizer, method.wae),
-    ):  # fmt: skip
+        ("critic", method.critic_optimizer, method.critic),
+        ("wae", method.wae_optimizer, method.wae),
+    ):
         optimizer.step = lambda name=name, module=module: seen.setdefault(
             name, [w.grad.clone() for w in module.parameters()]
         )

@@ -5,10 +5,12 @@ import re
 
 import numpy as np
 import pytest
-import records
-from records import sampled
+import sample_records as records
+from sample_records import sampled
 
-from sdgbench.leaderboard import boards, load
+from sdgbench.leaderboard import available, leaderboards, load, make_table
+from sdgbench.paper.comparison import paper_tables
+from sdgbench.paper.style import COLOUR_ORDER
 from sdgbench.report import curves, palette, series
 from sdgbench.report.content import content
 from sdgbench.report.page import block, render
@@ -22,11 +24,11 @@ def no_samples(board):
     return {"missing": "no samples here"}
 
 
-def found(root):
-    return boards(load([root]).runs)
+def boards_of(root):
+    return leaderboards(load([root]).runs)
 
 
-def held(text):
+def page_data(text):
     return json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
 
 
@@ -43,12 +45,12 @@ def write_curve(folder, lines=600):
 
 def test_names_cannot_leave_the_data_block(tmp_path):
     records.write(tmp_path, ("erm", *HOSTILE), range(2), DATASETS)
-    text = render(found(tmp_path), no_samples)
+    text = render(boards_of(tmp_path), no_samples, publish=paper_tables)
     assert text.count("<script") == 2
     assert text.count("</script") == 2
     assert "<img" not in text
-    assert text.count("'use strict'") == 1  # {{script}} is a name here, no place to fill
-    assert {row["name"] for row in held(text)["boards"][0]["rows"]} == {"erm", *HOSTILE}
+    assert text.count("'use strict'") == 1  # {{script}} is a name here, not a placeholder
+    assert {row["name"] for row in page_data(text)["boards"][0]["rows"]} == {"erm", *HOSTILE}
 
 
 def test_the_block_has_no_character_that_html_or_javascript_could_stumble_over():
@@ -63,7 +65,7 @@ def test_only_the_pages_own_script_and_style_may_run(tmp_path):
     import hashlib
 
     records.write(tmp_path, seeds=[0])
-    text = render(found(tmp_path), no_samples)
+    text = render(boards_of(tmp_path), no_samples)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
     for tag in ("style", "script"):
         inside = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.S)
@@ -76,7 +78,7 @@ def test_only_the_pages_own_script_and_style_may_run(tmp_path):
 
 def test_nothing_is_fetched_from_anywhere(tmp_path):
     records.write(tmp_path, seeds=[0], datasets=DATASETS)
-    text = render(found(tmp_path), no_samples)
+    text = render(boards_of(tmp_path), no_samples, publish=paper_tables)
     markup = text[: text.index('id="data">')]
     assert not re.search(r"(src|href)=\"(?!#)", markup)
     assert "@import" not in markup
@@ -85,75 +87,77 @@ def test_nothing_is_fetched_from_anywhere(tmp_path):
 
 def test_numbers_are_those_of_the_table(tmp_path):
     records.write(tmp_path, seeds=range(3), datasets=DATASETS)
-    for board, shown in zip(found(tmp_path), held_boards(tmp_path), strict=True):
-        assert [table["kind"] for table in shown["tables"][:-1]] == board.views()
-        for view, table in zip(board.views(), shown["tables"], strict=False):
-            expected = board.table(view)
+    for board, shown in zip(boards_of(tmp_path), boards_on_page(tmp_path), strict=True):
+        assert [table["kind"] for table in shown["tables"][:-1]] == available(board)
+        for view, table in zip(available(board), shown["tables"], strict=False):
+            expected = make_table(board, view)
             assert table["notes"] == list(expected.notes)
-            for line, own in zip(expected.lines, table["lines"], strict=True):
-                assert [cell["shown"] for cell in own["cells"]] == [
-                    str(line.cells[column.name]) for column in expected.columns
+            for line, shown_line in zip(expected.lines, table["lines"], strict=True):
+                assert [cell["shown"] for cell in shown_line["cells"]] == [
+                    str(line.cells[column["name"]]) for column in table["columns"]
                 ]
 
 
-def held_boards(root):
-    return held(render(found(root), no_samples))["boards"]
+def boards_on_page(root):
+    return page_data(render(boards_of(root), no_samples, publish=paper_tables))["boards"]
 
 
-def test_each_seed_stands_behind_a_mean_with_its_own_record(tmp_path):
+def test_each_seed_of_a_mean_has_its_own_record(tmp_path):
     records.write(tmp_path, ("erm", "mada"), (3, 7))
-    text = held(render(found(tmp_path), no_samples))
-    board = text["boards"][0]
-    (place,) = [i for i, c in enumerate(board["tables"][0]["columns"]) if c["name"] == "average"]
+    data = page_data(render(boards_of(tmp_path), no_samples))
+    board = data["boards"][0]
+    (average,) = [i for i, c in enumerate(board["tables"][0]["columns"]) if c["name"] == "average"]
     for line in board["tables"][0]["lines"]:
-        row, cell = board["rows"][line["row"]], line["cells"][place]
+        row, cell = board["rows"][line["row"]], line["cells"][average]
         assert row["name"] == line["name"]
         assert row["seeds"] == [3, 7]
-        for seed, value, where in zip(row["seeds"], cell["seeds"], row["records"], strict=True):
+        for seed, value, index in zip(row["seeds"], cell["seeds"], row["records"], strict=True):
             record = records.make(row["name"], seed)
             assert value == pytest.approx(100 * record["results"]["last"]["average"], abs=0.006)
-            assert text["records"][where]["id"] == record["id"]
+            assert data["records"][index]["id"] == record["id"]
     gain = next(
         i for i, c in enumerate(board["tables"][0]["columns"]) if c["name"] == "gain_vs_erm"
     )
     cells = {line["name"]: line["cells"] for line in board["tables"][0]["lines"]}
-    differences = np.subtract(cells["mada"][place]["seeds"], cells["erm"][place]["seeds"])
+    differences = np.subtract(cells["mada"][average]["seeds"], cells["erm"][average]["seeds"])
     assert cells["mada"][gain]["seeds"] == pytest.approx(differences, abs=0.02)
     assert "seeds" not in cells["erm"][gain]
 
 
 def test_a_records_settings_are_there_and_its_machines_folders_are_not(tmp_path):
     records.write(tmp_path, ("erm",), (0,))
-    text = render(found(tmp_path), no_samples)
-    held_ = held(text)
-    (record,) = held_["records"]
-    sections = {name: held_["pool"][place] for name, place in record["sections"].items()}
-    made = records.make("erm", 0)
-    assert sections["recipe"] == made["spec"]["recipe"]
-    assert sections["packages"] == made["packages"]
-    assert sections["code"] == made["code"]
-    assert sections["cost"] == made["cost"]
-    assert record["place"] == f"digits/erm/{made['id']}"
+    text = render(boards_of(tmp_path), no_samples)
+    data = page_data(text)
+    (record,) = data["records"]
+    sections = {name: data["pool"][index] for name, index in record["sections"].items()}
+    expected = records.make("erm", 0)
+    assert sections["recipe"] == expected["spec"]["recipe"]
+    assert sections["packages"] == expected["packages"]
+    assert sections["code"] == expected["code"]
+    assert sections["cost"] == expected["cost"]
+    assert record["folder"] == f"digits/erm/{expected['id']}"
     assert str(tmp_path) not in text
 
 
-def test_reduced_scale_is_said_of_the_board_and_of_each_record(tmp_path):
+def test_reduced_scale_is_stated_for_the_board_and_each_record(tmp_path):
     records.write(tmp_path, ("erm",), (0,), preset="smoke")
-    page = held(render(found(tmp_path), no_samples))
-    said = records.RECIPES["smoke"]["reduced"]
-    assert page["boards"][0]["reduced"] == said
-    assert page["records"][0]["reduced"] == said
+    page = page_data(render(boards_of(tmp_path), no_samples))
+    reason = records.RECIPES["smoke"]["reduced"]
+    assert page["boards"][0]["reduced"] == reason
+    assert page["records"][0]["reduced"] == reason
 
 
 def test_a_score_of_nothing_is_still_a_number(tmp_path):
     records.save(tmp_path, records.make("erm", dataset="new", scores={"a": 0.0, "b": 0.0}))
-    (board,) = held_boards(tmp_path)
-    assert [cell["mean"] for cell in board["tables"][0]["lines"][0]["cells"][1:]] == [0, 0, 0, 0]
+    (board,) = boards_on_page(tmp_path)
+    table = board["tables"][0]
+    cells = zip(table["columns"], table["lines"][0]["cells"], strict=True)
+    assert [cell["mean"] for column, cell in cells if column["name"] != "source"] == [0, 0, 0, 0]
 
 
-def test_published_rows_stand_apart(tmp_path):
+def test_published_rows_are_separate(tmp_path):
     records.write(tmp_path, ("erm", "mada"), (0, 1), ("digits",), "paper")
-    (board,) = held_boards(tmp_path)
+    (board,) = boards_on_page(tmp_path)
     assert board["published"]
     ours = {row["name"] for row in board["rows"]}
     assert all({line["name"] for line in table["lines"]} <= ours for table in board["tables"])
@@ -162,7 +166,7 @@ def test_published_rows_stand_apart(tmp_path):
 
 def test_severity_panels_are_means_over_seeds(tmp_path):
     records.write(tmp_path, ("erm",), range(3), ("cifar10c",))
-    (board,) = found(tmp_path)
+    (board,) = boards_of(tmp_path)
     panels = {panel.name: panel for panel in series.severity_panels(board)}
     assert len(panels) == 20
     (row,) = board.rows
@@ -174,20 +178,90 @@ def test_severity_panels_are_means_over_seeds(tmp_path):
         series.ranked_estimate(row).mean
     )
     records.write(tmp_path / "other", ("erm",), (0,))
-    assert series.severity_panels(found(tmp_path / "other")[0]) == []
+    assert series.severity_panels(boards_of(tmp_path / "other")[0]) == []
+
+
+def front(**rows):
+    """The front of rows given as cost, its half-width, and the score of each seed."""
+    costs = {name: series.Estimate(cost, half) for name, (cost, half, _) in rows.items()}
+    scores = {name: dict(enumerate(values)) for name, (_, _, values) in rows.items()}
+    return series.front(costs, scores)
+
+
+LOW, MIDDLE, HIGH = (50.0, 50.5, 51.0), (60.1, 60.4, 61.1), (70.0, 70.6, 71.0)
 
 
 def test_the_pareto_front_holds_what_nothing_beats():
-    points = {
-        "cheap": (1, 50),
-        "good": (3, 70),
-        "beaten": (3, 60),
-        "same": (3, 70),
-        "worst": (9, 9),
-    }
-    assert series.pareto(points) == ["cheap", "good", "same"]
-    assert series.pareto({"alone": (1, 1)}) == ["alone"]
-    assert series.pareto({"a": (1, 5), "b": (1, 6)}) == ["b"]
+    shown = front(
+        cheap=(1, 0.1, LOW), good=(3, 0.1, HIGH), beaten=(3, 0.1, MIDDLE), worst=(9, 0.1, LOW)
+    )
+    assert shown == ["cheap", "good"]
+
+
+def test_differences_that_intervals_do_not_support_make_no_front():
+    # Three networks that are the same: their latencies differ by less than their intervals.
+    assert front(a=(0.73, 0.64, HIGH), b=(0.79, 0.64, HIGH), c=(0.90, 0.64, HIGH)) == []
+    noisy = (50.0, 71.0, 60.0)
+    assert front(a=(1, 0, MIDDLE), b=(1, 0, noisy)) == []
+    # A supported gain in one respect and a tie in the other is enough.
+    assert front(a=(0.73, 0.64, HIGH), b=(0.90, 0.64, LOW)) == ["a"]
+    assert front(a=(1, 0, MIDDLE), b=(2, 0, noisy)) == ["a"]
+
+
+def test_a_row_without_intervals_takes_no_part_in_the_front():
+    assert front(one=(0.1, 0.01, (99.0,)), a=(1, 0.1, HIGH), b=(1, 0.1, LOW)) == ["a"]
+    assert front(untimed=(0.1, None, HIGH), a=(1, 0.1, MIDDLE), b=(1, 0.1, LOW)) == ["a"]
+
+
+def test_a_cost_has_the_wider_of_its_intervals(tmp_path):
+    for seed in range(3):
+        record = records.make("erm", seed)
+        record["efficiency"]["latency"]["batch_1"] |= {"p50_ms": 2.0, "half_ms": 0.3}
+        records.save(tmp_path, record)
+    (board,) = boards_of(tmp_path)
+    by_name = {cloud.name: cloud.costs["erm"] for cloud in series.clouds(board)}
+    assert by_name["latency"] == series.Estimate(2.0, pytest.approx(0.3))  # equal medians
+    assert by_name["parameters"].half == 0
+    assert by_name["training"].half > 0
+
+
+def test_figures_follow_the_choice_of_weights(tmp_path):
+    for seed in range(2):
+        record = records.make("erm", seed, scores={"svhn": 0.5, "usps": 0.7})
+        chosen = record["results"]["val"]
+        chosen["per_domain"]["svhn"]["accuracy"] = 0.9
+        chosen["average"] = chosen["averages"]["average"]["mean"] = 0.8
+        records.save(tmp_path, record)
+    (board,) = boards_on_page(tmp_path)
+    shown = {choice: figures["scores"][0][0][0] for choice, figures in board["choices"].items()}
+    assert shown == {"last": 50, "val": 90}
+    ys = {c: figures["clouds"][0]["points"][0]["y"][0] for c, figures in board["choices"].items()}
+    assert ys == {"last": 60, "val": 80}
+
+
+def test_the_ranked_column_comes_first_on_the_page(tmp_path):
+    records.write(tmp_path, ("erm", "mada"), (0, 1))
+    (board,) = boards_on_page(tmp_path)
+    assert {table["columns"][0]["name"] for table in board["tables"][:1]} == {"average"}
+
+
+def test_rows_that_lack_seeds_are_marked_for_the_page(tmp_path):
+    records.write(tmp_path, ("erm", "mada"), (0, 1))
+    records.write(tmp_path, ("gud",), (0,))
+    (board,) = boards_on_page(tmp_path)
+    marks = {line["name"]: line["unranked"] for line in board["tables"][0]["lines"]}
+    assert marks == {"mada": False, "erm": False, "gud": True}
+
+
+def test_curves_are_means_over_the_steps_that_all_seeds_have():
+    one = curves.Curve([(1, 2.0), (2, 1.0)], [(2, 80.0)])
+    two = curves.Curve([(1, 4.0), (2, 1.0), (3, 0.5)], [(2, 90.0)])
+    loss, validation = curves.means([one, two])
+    assert [(step, estimate.mean) for step, estimate in loss] == [(1, 3.0), (2, 1.0)]
+    assert loss[0][1].half == pytest.approx(12.706, abs=0.001)  # t of one degree of freedom
+    assert validation[0][1].mean == 85
+    assert curves.means([one])[0][0][1].half is None
+    assert curves.means([]) == ([], [])
 
 
 def test_curves_hold_the_task_network_only_and_few_points(tmp_path):
@@ -211,7 +285,7 @@ def test_thinning_keeps_the_mean():
 def test_usual_methods_look_the_same_on_every_page(tmp_path):
     records.write(tmp_path / "a", ("erm", "mada"), (0,))
     records.write(tmp_path / "b", ("aaa", "mada", "zzz", *SEVEN), (0,))
-    few, many = palette.looks(found(tmp_path / "a")), palette.looks(found(tmp_path / "b"))
+    few, many = (palette.looks(boards_of(tmp_path / name), COLOUR_ORDER) for name in "ab")
     assert few["mada"] == many["mada"]
     assert len({(look.colour, look.marker, look.dash) for look in many.values()}) == 9
     assert len({many[name].colour for name in SEVEN}) == 7
@@ -220,41 +294,42 @@ def test_usual_methods_look_the_same_on_every_page(tmp_path):
 def test_variants_share_a_colour_but_not_a_look(tmp_path):
     for k in (1, 2):
         records.save(tmp_path, records.make("mada", params={"K": k}))
-    one, two = palette.looks(found(tmp_path)).values()
-    assert one.colour == two.colour
-    assert (one.marker, one.dash) != (two.marker, two.dash)
+    first, second = palette.looks(boards_of(tmp_path)).values()
+    assert first.colour == second.colour
+    assert (first.marker, first.dash) != (second.marker, second.dash)
 
 
 def test_seven_methods_on_three_datasets_stay_far_below_five_megabytes(tmp_path):
     for path in records.write(tmp_path, SEVEN, range(5), DATASETS):
         write_curve(path.parent)
-    assert len(render(found(tmp_path), no_samples).encode()) < 1.5e6  # images have the rest
+    text = render(boards_of(tmp_path), no_samples, publish=paper_tables)
+    assert len(text.encode()) < 1.5e6  # images have the rest
 
 
 # Samples
 
 
-def test_samples_tell_truth_and_decision(tmp_path, data):
+def test_samples_show_truth_and_prediction(tmp_path, data):
     from sdgbench.report import samples
 
     sampled(tmp_path, data, wrong=64)
-    (board,) = found(tmp_path)
+    (board,) = boards_of(tmp_path)
     shown = samples.collect(board, data)
     assert [domain["name"] for domain in shown["domains"]] == ["street", "scan"]
     for domain in shown["domains"]:
         assert domain["strip"].startswith("data:image/jpeg;base64,")
         assert len(domain["truth"]) == samples.PER_DOMAIN
         expected = [(label + 1) % 10 for label in domain["truth"]]
-        assert domain["decided"]["erm"] == expected
+        assert domain["predicted"]["erm"] == expected
 
 
-def test_the_choice_of_samples_does_not_depend_on_decisions(tmp_path, data):
+def test_the_choice_of_samples_does_not_depend_on_predictions(tmp_path, data):
     from sdgbench.report import samples
 
     strips = []
     for wrong in (0, 64):
         sampled(tmp_path / str(wrong), data, wrong=wrong)
-        (board,) = found(tmp_path / str(wrong))
+        (board,) = boards_of(tmp_path / str(wrong))
         strips.append([d["strip"] for d in samples.collect(board, data)["domains"]])
     assert strips[0] == strips[1]
 
@@ -267,14 +342,14 @@ def test_samples_of_other_content_are_not_shown(tmp_path, data):
     record = json.loads(path.read_text())
     record["domains"]["scan"]["sha256"] = "0" * 64
     path.write_text(json.dumps(record))
-    (board,) = found(tmp_path)
+    (board,) = boards_of(tmp_path)
     shown = samples.collect(board, data)
     assert [domain["name"] for domain in shown["domains"]] == ["street"]
     assert "other content" in shown["left_out"][0]
 
 
 @pytest.mark.parametrize("lost", ["data", "predictions", "damaged predictions", "dataset"])
-def test_samples_say_what_is_missing(tmp_path, data, lost):
+def test_samples_report_what_is_missing(tmp_path, data, lost):
     from sdgbench.report import samples
 
     name = "of-a-plugin" if lost == "dataset" else "digits-mini"
@@ -286,7 +361,7 @@ def test_samples_say_what_is_missing(tmp_path, data, lost):
     elif lost == "dataset":
         text = (folder / "record.json").read_text()
         (folder / "record.json").write_text(text.replace("digits-mini", name))
-    (board,) = found(tmp_path)
+    (board,) = boards_of(tmp_path)
     missing = samples.collect(board, tmp_path / "nowhere" if lost == "data" else data)["missing"]
     assert {"data": "sdgbench run", "dataset": "--plugin"}.get(lost, "predictions.npz") in missing
     assert not (tmp_path / "nowhere").exists()  # showing makes no data
@@ -296,12 +371,12 @@ def test_segmentation_samples_show_how_much_is_right(tmp_path, data):
     from sdgbench.report import samples
 
     sampled(tmp_path, data, "streets-mini", ("city/fog",), wrong=0)
-    (board,) = found(tmp_path)
+    (board,) = boards_of(tmp_path)
     shown = samples.collect(board, data)
     (domain,) = shown["domains"]
     assert shown["kind"] == "segmentation"
-    assert domain["decided"]["erm"]["right"] == 1.0
-    assert domain["decided"]["erm"]["map"] == domain["truth"]
+    assert domain["predicted"]["erm"]["right"] == 1.0
+    assert domain["predicted"]["erm"]["map"] == domain["truth"]
     assert domain["truth"].startswith("data:image/png;base64,")
     assert len(shown["palette"]) == len(shown["classes"]) == 14
 
@@ -309,7 +384,7 @@ def test_segmentation_samples_show_how_much_is_right(tmp_path, data):
 # The command
 
 
-def test_the_command_says_path_and_size(tmp_path, cli):
+def test_the_command_prints_path_and_size(tmp_path, cli):
     records.write(tmp_path / "runs", seeds=[0, 1])
     done = cli("report", "--no-samples", "--output", "out/page.html")
     assert (done.code, done.err) == (0, "")
@@ -323,7 +398,7 @@ def test_broken_records_are_named_and_skipped(tmp_path, cli):
     done = cli("report", "--no-samples")
     assert done.code == 0
     assert str(paths[0].relative_to(tmp_path)) in done.err
-    page = held((tmp_path / "report.html").read_text())
+    page = page_data((tmp_path / "report.html").read_text())
     assert page["skipped"] == 1
     assert [row["name"] for row in page["boards"][0]["rows"]] == ["mada"]
 
@@ -341,14 +416,14 @@ def test_missing_data_leaves_the_rest_of_the_page(tmp_path, cli):
     done = cli("report", "--data", "nowhere")
     assert done.code == 0
     assert "No samples for digits" in done.err
-    assert "missing" in held((tmp_path / "report.html").read_text())["boards"][0]["samples"]
+    assert "missing" in page_data((tmp_path / "report.html").read_text())["boards"][0]["samples"]
 
 
 def test_only_what_was_asked_for(tmp_path, cli):
     records.write(tmp_path / "runs", datasets=("digits", "synthia"), seeds=[0])
     arguments = ("--no-samples", "--dataset", "digits", "--methods", "gud")
     assert cli("report", *arguments).code == 0
-    (board,) = held((tmp_path / "report.html").read_text())["boards"]
+    (board,) = page_data((tmp_path / "report.html").read_text())["boards"]
     assert (board["dataset"], [row["name"] for row in board["rows"]]) == ("digits", ["gud"])
     wrong = cli("report", "--methods", "guf")
     assert wrong.code == 2

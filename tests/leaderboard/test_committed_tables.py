@@ -1,0 +1,48 @@
+"""The committed tables are those that the committed records give."""
+
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from sdgbench.cli.app import main
+
+ROOT = Path(__file__).parents[2] / "leaderboards"
+COMMANDS = re.findall(
+    r"sdgbench (compare --runs leaderboards/records.*) --output leaderboards/(\S+)",
+    (ROOT.parent / "Makefile").read_text(),
+)
+
+
+def test_the_makefile_makes_every_table_that_is_here():
+    made = {name for _, name in COMMANDS}
+    assert made == {path.name for path in ROOT.glob("*.md")} - {"README.md"}
+
+
+@pytest.mark.parametrize(("command", "name"), COMMANDS)
+def test_the_table_is_not_stale(command, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT.parent)
+    made = tmp_path / name
+    with pytest.raises(SystemExit) as stop:
+        main([*command.split(), "--output", str(made)])
+    assert stop.value.code == 0
+    assert made.read_text() == (ROOT / name).read_text(), "run: make leaderboards"
+
+
+def test_the_efficiency_table_names_the_machine():
+    records = [json.loads(path.read_text()) for path in ROOT.glob("records/*/*/*/record.json")]
+    table = (ROOT / "efficiency.md").read_text()
+    for record in records:
+        assert record["machine"]["hardware"] in table.replace("\\", "")
+
+
+def test_the_picture_shows_the_table():
+    lines = (ROOT / "results.md").read_text().splitlines()
+    heads, _, *rows = [line.strip("|").split("|") for line in lines if line.startswith("|")]
+    place = [head.strip() for head in heads].index("average")
+    picture = html.unescape((ROOT.parent / "docs" / "compare.svg").read_text())
+    shown = picture.replace("\u00a0", " ")
+    for row in rows:
+        assert re.sub(r"</?u>|\*", "", row[place]).strip() in shown, "run: make leaderboards"
