@@ -14,14 +14,16 @@ from rich import _export_format
 from rich.console import Console
 from rich.text import Text
 
-from sdgbench import registry, settings
-from sdgbench.corruptions import NAMES, corrupt
+from sdgbench import registry
+from sdgbench.corruptions.generator import corrupt
+from sdgbench.corruptions.names import ALL_19
 from sdgbench.datasets import _scenes as scenes
-from sdgbench.device import Device
-from sdgbench.progress import Lines
-from sdgbench.runner import build_method
-from sdgbench.spec import resolve
-from sdgbench.train import Trainer
+from sdgbench.launch.progress import LineReporter
+from sdgbench.spec import parameters
+from sdgbench.spec.resolution import resolve
+from sdgbench.training.build_method import build_method
+from sdgbench.training.device import Device
+from sdgbench.training.trainer import Trainer
 
 HERE = Path(__file__).parent
 
@@ -34,9 +36,13 @@ def compare() -> None:
     arguments = ["sdgbench", "compare", "--runs", folder, "--dataset", "digits-mini"]
     console.print(Text.assemble(("$ ", "green"), (" ".join(arguments), "bold")))
     done = subprocess.run(
-        [sys.executable, "-m", *arguments], capture_output=True, text=True, env=environment,
-        check=True, cwd=HERE.parent,
-    )  # fmt: skip
+        [sys.executable, "-m", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+        cwd=HERE.parent,
+    )
     console.print(Text.from_ansi(done.stdout))
     template = re.sub(r"@font-face \{\{.*?\}\}", "", _export_format.CONSOLE_SVG_FORMAT, flags=re.S)
     template = template.replace("Fira Code, monospace", "monospace")
@@ -47,9 +53,9 @@ def dataset(name: str, preset: str = "paper"):
     """A dataset with its defaults, prepared."""
     cls = registry.get("dataset", name).load()
     root = Path(os.environ.get("SDGBENCH_DATA", "data"))
-    found = cls(root, settings.build(cls.Options, {}), cls.recipe(preset))
-    found.prepare()
-    return found
+    dataset = cls(root, parameters.build(cls.Options, {}), cls.recipe(preset))
+    dataset.prepare()
+    return dataset
 
 
 def digits() -> None:
@@ -70,12 +76,14 @@ def augmented() -> None:
     mini, spec = dataset("digits-mini"), resolve("mada", "digits-mini", "quick", 0)
     source, columns = mini.source("train"), 24
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        method = build_method(spec, mini, Device("cpu"), source, place / "pool")
-        Trainer(method, source, mini.source("val"), place, spec.id, Lines(Console(), "mada")).run()
+        run_folder = Path(folder)
+        method = build_method(spec, mini, Device("cpu"), source, run_folder / "pool")
+        Trainer(
+            method, source, mini.source("val"), run_folder, spec.id, LineReporter(Console(), "mada")
+        ).run()
         rows = [("source", source.images[:columns] / 255.0)]
         newest = [phase.reads[0].only for phase in method.plan() if phase.name == "wae"][1:]
-        starts = [0, *(stretch[0][1] for stretch in newest), len(method.pool)]
+        starts = [0, *(ranges[0][1] for ranges in newest), len(method.pool)]
         for k, (start, stop) in enumerate(itertools.pairwise(starts), 1):
             chosen = np.linspace(start, stop - 1, columns).astype(int)
             rows.append((f"S+{k}", method.pool.gather(chosen)[0].numpy().clip(0, 1)))
@@ -104,6 +112,18 @@ def streets() -> None:
     Image.fromarray(np.concatenate(rows)).save(HERE / "streets-mini.jpg", quality=85)
 
 
+def styles() -> None:
+    """Styles as rows, two figures of each class as columns."""
+    mini = dataset("styles-mini", "paper")
+    domains = [mini.source("train"), *map(mini.target, mini.target_tags(mini.options))]
+    rows = []
+    for domain in domains:
+        chosen = [np.flatnonzero(domain.labels == label)[:2] for label in range(7)]
+        images = domain.images[np.concatenate(chosen)].transpose(0, 2, 3, 1)
+        rows.append(np.concatenate(list(images), axis=1))
+    Image.fromarray(np.concatenate(rows)).save(HERE / "styles-mini.png", optimize=True)
+
+
 def corruptions() -> None:
     """A row per corruption, five severities of three images."""
     clean = dataset("shapes10c", "smoke").target("clean").images.transpose(0, 2, 3, 1)
@@ -111,7 +131,7 @@ def corruptions() -> None:
     label = 130
     sheet = Image.new("RGB", (label + 15 * 66 + 24, 19 * 68), "white")
     pen = ImageDraw.Draw(sheet)
-    for row, name in enumerate(NAMES):
+    for row, name in enumerate(ALL_19):
         pen.text((4, row * 68 + 26), name, fill="black")
         for column in range(15):
             image, severity = divmod(column, 5)
@@ -122,6 +142,8 @@ def corruptions() -> None:
 
 
 if __name__ == "__main__":
-    pictures = {draw.__name__: draw for draw in (digits, augmented, streets, corruptions, compare)}
+    pictures = {
+        draw.__name__: draw for draw in (digits, augmented, streets, styles, corruptions, compare)
+    }
     for name in sys.argv[1:] or pictures:
         pictures[name]()

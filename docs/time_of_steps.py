@@ -14,17 +14,20 @@ from pathlib import Path
 import torch
 
 from sdgbench import registry
-from sdgbench.device import Device
-from sdgbench.method import Method, Setting
+from sdgbench.method import Method, MethodContext
 from sdgbench.methods._ascent import frozen
-from sdgbench.pool import Pool
-from sdgbench.spec import resolve
+from sdgbench.spec.resolution import resolve
+from sdgbench.training.device import Device
+from sdgbench.training.pool import Pool
 
 KINDS = {
-    "convolution": ("conv", "mkldnn"), "matrix product": ("mm", "linear"),
-    "optimiser": ("adam", "sgd", "foreach", "optimizer"), "pooling": ("pool",),
-    "normalisation": ("norm",), "loss": ("softmax", "nll", "entropy"),
-}  # fmt: skip
+    "convolution": ("conv", "mkldnn"),
+    "matrix product": ("mm", "linear"),
+    "optimiser": ("adam", "sgd", "foreach", "optimizer"),
+    "pooling": ("pool",),
+    "normalisation": ("norm",),
+    "loss": ("softmax", "nll", "entropy"),
+}
 ROUNDS = 5
 
 
@@ -40,7 +43,9 @@ def build(method: str, dataset: str, network: str) -> Method:
     pool = Pool(Path(tempfile.mkdtemp()), (3, 32, 32), ())
     task = registry.get("dataset", dataset).load().task
     return spec.method_class(
-        Setting(spec.build_params(), task, spec.build_recipe(), Device("cpu"), 0, 50_000, pool)
+        MethodContext(
+            spec.build_params(), task, spec.build_recipe(), Device("cpu"), 0, 50_000, pool
+        )
     )
 
 
@@ -59,8 +64,8 @@ def measure(name: str, work: Callable[[], object]) -> None:
         spent[kind(event.key)] += event.self_cpu_time_total
     total = sum(spent.values())
     shares = sorted(spent.items(), key=lambda item: -item[1])
-    told = ", ".join(f"{key} {100 * value / total:.0f}%" for key, value in shares)
-    print(f"{name:<22} {1000 * sorted(times)[ROUNDS // 2]:8.0f} ms   {told}", flush=True)
+    breakdown = ", ".join(f"{key} {100 * value / total:.0f}%" for key, value in shares)
+    print(f"{name:<22} {1000 * sorted(times)[ROUNDS // 2]:8.0f} ms   {breakdown}", flush=True)
 
 
 def main(network: str = "convnet") -> None:

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sdgbench.method import Method
+from sdgbench.method import Method, param
 from sdgbench.registry import register_method
-from sdgbench.settings import param
 
 
 @register_method(
@@ -38,5 +37,5 @@ class MixUp(Method):
     def mixed_loss(self, x: Tensor, y: Tensor, share: float, other: Tensor) -> Tensor:
         """Mix the losses instead of the labels, which is the same for a cross-entropy."""
         logits = self.network(share * x + (1 - share) * x[other])
-        own, others = self.task.loss(logits, y), self.task.loss(logits, y[other])
-        return share * own + (1 - share) * others
+        loss, other_loss = self.task.loss(logits, y), self.task.loss(logits, y[other])
+        return share * loss + (1 - share) * other_loss
