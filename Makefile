@@ -2,15 +2,16 @@
 VENV ?= .venv
 PYTHON ?= python3
 PY := $(VENV)/bin/python
+LOWEST := $(VENV)-lowest
 READY := $(VENV)/.ready
 LOG := $(VENV)/install.log
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench leaderboards paper
+.PHONY: help demo test soak test-lowest lint format bench leaderboards paper
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -30,8 +31,9 @@ $(READY): pyproject.toml
 SHELL := /bin/bash
 
 demo: $(READY) ## Train and compare on the embedded datasets (minutes on 2 cores)
-	@$(VENV)/bin/sdgbench run --method erm,mada --dataset digits-mini --preset quick --seeds 0-1 $(ARGS)
+	@$(VENV)/bin/sdgbench run --method erm,mada --dataset digits-mini --preset quick --seeds 0-1 --jobs auto $(ARGS)
 	@$(VENV)/bin/sdgbench run --method erm --dataset streets-mini --preset quick $(ARGS)
+	@$(VENV)/bin/sdgbench run --method erm --dataset styles-mini --preset quick $(ARGS)
 	@$(VENV)/bin/sdgbench compare
 	@$(VENV)/bin/sdgbench report
 
@@ -43,12 +45,26 @@ lint: $(READY) ## Check style and types
 test: lint ## Check style and types, run all tests
 	@$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
 
+MINUTES ?= 30
+soak: $(READY) ## Damage files and lose power for MINUTES (30), with a printed count
+	@$(PY) tests/fuzz/soak.py $(MINUTES)
+
+# First the package alone, each dependency at its lower bound; then what the tests need in addition.
+test-lowest: ## Run all tests with the lowest supported versions (needs uv; 6 GB)
+	@command -v uv >/dev/null || { echo "test-lowest needs uv: pip install uv"; exit 2; }
+	@uv venv --seed --allow-existing -q --python $(PYTHON) $(LOWEST)
+	@uv pip install -q --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[slurm]'
+	@uv pip freeze -q --python $(LOWEST)/bin/python --exclude-editable > $(LOWEST)/lowest.txt
+	@uv pip install -q --python $(LOWEST)/bin/python -c $(LOWEST)/lowest.txt -e '.[dev]'
+	@$(LOWEST)/bin/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
 leaderboards: $(READY) ## Make the committed tables from the committed records
 	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits-mini --output leaderboards/results.md
 	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits-mini --view efficiency --output leaderboards/efficiency.md
 	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits --paper --output leaderboards/digits.md
 	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits --view few-shot --output leaderboards/few-shot.md
 	@$(PY) docs/pictures.py compare
+	@$(PY) docs/generated_tables.py
 
 paper: $(READY) ## Make the paper's tables and figures on the embedded datasets (tens of minutes on 2 cores)
 	@$(VENV)/bin/sdgbench paper --jobs 2 $(ARGS)
