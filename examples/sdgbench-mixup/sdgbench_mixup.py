@@ -31,7 +31,7 @@ class MixUp(Method):
         if alpha == 0:
             return self.optimise(self.task.loss(self.network(x), y))
         share = torch.distributions.Beta(alpha, alpha).sample().item()
-        other = torch.randperm(len(x)).to(x.device)
+        other = self.device.to_device(torch.randperm(len(x)))
         return self.optimise(self.mixed_loss(x, y, share, other))
 
     def mixed_loss(self, x: Tensor, y: Tensor, share: float, other: Tensor) -> Tensor:
