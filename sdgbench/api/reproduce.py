@@ -94,7 +94,7 @@ def reproduce(
 
     ``which`` is a record, the folder of a run, or the start of its id in ``runs``. Threads,
     precision and other settings are the record's, unless they are given. What differs in code or
-    data is told before anything starts. An earlier reproduction of the run is replaced.
+    data is reported before anything starts. An earlier reproduction of the run is replaced.
 
     >>> sdgbench.reproduce(records.folders[0], progress=False).verdict
     'bit-equal'
@@ -210,7 +210,7 @@ def _agreements(original: FinishedRun, again: FinishedRun) -> Iterator[Agreement
     metric = original.record.metric
     for name, score in original.record.last.per_domain.items():
         if name not in again.record.last.per_domain:
-            continue  # told before: there is no data
+            continue  # reported before: there is no data
         then, now = stored.get(f"last/{name}"), new[name]
         yield Agreement(
             name,

@@ -61,7 +61,7 @@ class Canvas:
         titles = [f"{self.board.dataset}, {self.board.preset} preset{remark}"]
         if self.board.reduced:
             titles.append(f"Reduced scale: {self.board.reduced}")
-        most = max(30, int(self.width * 17))  # letters that fit on a line
+        most = max(30, int(self.width * 17))  # characters that fit on a line
         figure.suptitle("\n".join(part for text in titles for part in textwrap.wrap(text, most)))
         return figure
 

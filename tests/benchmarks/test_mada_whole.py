@@ -15,7 +15,7 @@ from sdgbench.methods._ascent import frozen
 from sdgbench.reporter import Silent
 from sdgbench.training.trainer import Trainer
 
-SHARE = 20  # of the paper's length: one part in so many
+SHARE = 20  # the runs have 1/20 of the length of the paper
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from sdgbench.training.curve import Diverged
 
 
 class StopAfter:
-    """Asks for a stop after so many steps."""
+    """Asks for a stop after a given number of steps."""
 
     def __init__(self, steps):
         self.steps = steps
