@@ -158,7 +158,9 @@ def _check(
     from sdgbench.conformance import MethodHarness, check_all, skipped_datasets
 
     skipped = {} if named else skipped_datasets(method, list(datasets))
-    kept = {name: opened for name, opened in datasets.items() if name not in skipped} or datasets
+    kept = {name: opened for name, opened in datasets.items() if name not in skipped}
+    if not kept:  # each check will give the reason
+        kept, skipped = dict(datasets), {}
     began, outcomes = time.monotonic(), []
     with (
         TemporaryDirectory(prefix="sdgbench-check-") as folder,
