@@ -128,6 +128,7 @@ Examples:
 )
 @options.grouping
 @options.several_runs
+@options.plugins
 def command(
     dataset: str,
     methods: str,

@@ -11,10 +11,14 @@
 
 from sdgbench.conformance.checks import CHECKS
 from sdgbench.conformance.dataset import check_dataset
-from sdgbench.conformance.estimate import expected_seconds
 from sdgbench.conformance.harness import MethodHarness, difference, weights
 from sdgbench.conformance.outcome import Check, Failed, Result, Skipped, explain
 from sdgbench.conformance.parallel_checks import check_all
+from sdgbench.conformance.selection import (
+    embedded_datasets,
+    representative_datasets,
+    skipped_datasets,
+)
 
 __all__ = [
     "CHECKS",
@@ -26,7 +30,9 @@ __all__ = [
     "check_all",
     "check_dataset",
     "difference",
-    "expected_seconds",
+    "embedded_datasets",
     "explain",
+    "representative_datasets",
+    "skipped_datasets",
     "weights",
 ]

@@ -12,7 +12,15 @@ from torch import Tensor
 
 from sdgbench.conformance import values
 from sdgbench.conformance.dataset import check_dataset
-from sdgbench.conformance.harness import IMAGES, MethodHarness, difference, stopping_points, weights
+from sdgbench.conformance.harness import (
+    IMAGES,
+    MethodHarness,
+    changed_attribute,
+    difference,
+    snapshot,
+    stopping_points,
+    weights,
+)
 from sdgbench.conformance.outcome import Check, Failed, Skipped
 from sdgbench.data.domain import Domain
 from sdgbench.data.downloaded_dataset import DownloadedDataset
@@ -34,6 +42,7 @@ SAVE_STATE = (
     "Keep everything it depends on in attributes without a leading underscore, because only these "
     "are saved, or compute it from them whenever it is needed."
 )
+NOT_OPENED = "Only the synthetic twin (--all-datasets opens the dataset itself)."
 _Function = Callable[[MethodHarness], None]
 
 
@@ -94,19 +103,14 @@ def _fields(cls: type[Method]) -> dict[str, parameters.Field]:
     return parameters.fields(kind)
 
 
-@_check("data", "The dataset's images and labels fit its task and recipe.", "load", "values")
-def _data(harness: MethodHarness) -> None:
-    check_dataset(harness.dataset)
-
-
 @_check("setup", "The method can be created for the dataset.", "load", "values")
 def _setup(harness: MethodHarness) -> None:
-    harness.new()
+    _ = harness.untrained
 
 
 @_check("plan", "The plan never changes, and each phase has its step.", "setup")
 def _plan(harness: MethodHarness) -> None:
-    method = harness.new()
+    method = harness.untrained
     plan = list(method.plan())
     for phase in plan:
         if not isinstance(phase, Phase):
@@ -131,13 +135,20 @@ def _plan(harness: MethodHarness) -> None:
         )
 
 
+@_check("data", "The dataset's images and labels fit its task and recipe.", "load", "values")
+def _data(harness: MethodHarness) -> None:
+    if harness.data is None:
+        raise Skipped(NOT_OPENED)
+    check_dataset(harness.dataset)
+
+
 # Training ----------------------------------------------------------------------------------
 
 
 @_check("save", "All public attributes of the method can be saved.", "plan")
 def _save(harness: MethodHarness) -> None:
     try:
-        checkpoint.capture(harness.new())
+        checkpoint.capture(harness.untrained)
         _ = harness.uninterrupted  # saves at the end of each phase
     except UserError as error:
         raise Failed(str(error)) from None
@@ -161,7 +172,7 @@ def _learn(harness: MethodHarness) -> None:
             "train_step returned no loss, so the curve would be empty. End it with "
             "return self.optimise(loss)."
         )
-    if difference(weights(harness.new()), weights(trained)) is None:
+    if difference(weights(harness.untrained), weights(trained)) is None:
         raise Failed(
             "No weight changed in training. Let train_step call self.optimise(loss), which does "
             "the backward pass and the step."
@@ -177,7 +188,7 @@ def _repeat(harness: MethodHarness) -> None:
             "numbers from torch, numpy.random or random without seeding them, since each step "
             "starts seeded, and keep nothing in globals or on the class."
         )
-    if difference(weights(harness.new()), weights(harness.new(seed=1))):
+    if difference(weights(harness.untrained), weights(harness.new(seed=1))):
         return  # different initial weights
     if difference(first, weights(harness.train("other", seed=1))) is None:
         raise Failed(
@@ -197,7 +208,7 @@ def _resumed_equal(harness: MethodHarness) -> bool:
 @_check("resume", "A stopped and resumed training ends with the same weights.", "repeat")
 def _resume(harness: MethodHarness) -> None:
     if key := difference(weights(harness.uninterrupted), weights(harness.stopped)):
-        stops = len(stopping_points(harness.new().plan()))
+        stops = len(stopping_points(harness.untrained.plan()))
         raise Failed(
             f"After {stops} stops the training ended with other weights, first in {key}. "
             f"{SAVE_STATE}"
@@ -244,7 +255,7 @@ def _path_to_data(value: Any, where: str) -> str | None:
 def _predict(harness: MethodHarness) -> None:
     labels = harness.twin.source("val").labels[:IMAGES]
     expected = (IMAGES, harness.twin.task.classes, *labels.shape[1:])
-    logits = harness.predict(harness.restored(), harness.images)
+    logits = harness.first_prediction.logits
     if not isinstance(logits, Tensor) or tuple(logits.shape) != expected:
         actual = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise Failed(
@@ -257,8 +268,8 @@ def _predict(harness: MethodHarness) -> None:
 
 @_check("independence", "A prediction depends on its image alone.", "predict")
 def _independence(harness: MethodHarness) -> None:
-    method, images = harness.restored(), harness.images
-    whole = harness.predict(method, images)
+    method, images = harness.restored, harness.images
+    whole = harness.first_prediction.logits
     if not torch.allclose(whole, harness.predict(method, images), atol=TOLERANCE):
         raise Failed(
             "predict returned other logits for the same images when it was called again. Draw no "
@@ -282,11 +293,8 @@ def _independence(harness: MethodHarness) -> None:
 
 @_check("restart", "After a restart it predicts the same.", "resume", "independence")
 def _restart(harness: MethodHarness) -> None:
-    before, after = (
-        harness.predict(method, harness.images)
-        for method in (harness.uninterrupted, harness.restored())
-    )
-    if not torch.equal(before, after):
+    before = harness.predict(harness.uninterrupted, harness.images)
+    if not torch.equal(before, harness.first_prediction.logits):
         raise Failed(
             f"With the same weights, predict returns other logits after a restart. {SAVE_STATE}"
         )
@@ -294,70 +302,17 @@ def _restart(harness: MethodHarness) -> None:
 
 @_check("purity", "predict changes no attribute of the method.", "predict")
 def _purity(harness: MethodHarness) -> None:
-    method = harness.restored()
-    # By value: a tensor that is changed in place must still be noticed.
-    before = _snapshot(method)
-    harness.predict(method, harness.images)
-    after = _snapshot(method)
-    changed = [
-        name
-        for name in sorted(before.keys() | after.keys())
-        if not _same(before.get(name), after.get(name))
-    ]
-    if changed:
+    state = harness.first_prediction.state_before
+    if changed := changed_attribute(state, snapshot(harness.restored)):
         raise Failed(
-            f"predict changed self.{changed[0]}. Update in the training steps only: a second "
+            f"predict changed self.{changed}. Update in the training steps only: a second "
             "evaluation must give the same numbers."
-        )
-
-
-def _snapshot(method: Method) -> dict[str, Any]:
-    return {name: _copied(value) for name, value in checkpoint.capture(method).items()}
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value.detach().clone()
-    if isinstance(value, dict):
-        return {key: _copied(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_copied(part) for part in value]
-    return value
-
-
-def _same(first: Any, second: Any) -> bool:
-    if isinstance(first, Tensor) and isinstance(second, Tensor):
-        return torch.equal(first, second)
-    if isinstance(first, dict) and isinstance(second, dict):
-        return first.keys() == second.keys() and all(_same(first[k], second[k]) for k in first)
-    if isinstance(first, list) and isinstance(second, list):
-        return len(first) == len(second) and all(map(_same, first, second))
-    return type(first) is type(second) and bool(first == second)
-
-
-@_check("swap", "When weights are exchanged, predictions follow them.", "independence")
-def _swap(harness: MethodHarness) -> None:
-    method, images = harness.restored(), harness.images
-    trained, before = checkpoint.copy_weights(method), harness.predict(method, images)
-    checkpoint.assign_weights(method, checkpoint.copy_weights(harness.new()))
-    if torch.equal(before, harness.predict(method, images)):
-        raise Failed(
-            "With the weights from before the training, predict returns the same logits as after "
-            "it. Keep the networks that predict uses in attributes without a leading underscore, "
-            "and keep no copy of their weights: evaluation replaces them by those that validation "
-            "selected."
-        )
-    checkpoint.assign_weights(method, trained)
-    if not torch.equal(before, harness.predict(method, images)):
-        raise Failed(
-            "When the trained weights are restored, predict returns other logits than before. Let "
-            "it depend on the images and on the weights alone."
         )
 
 
 @_check("size", "inference_modules lists all modules that predict uses.", "independence")
 def _size(harness: MethodHarness) -> None:
-    method, images = harness.restored(), harness.images
+    method, images = harness.restored, harness.images
     listed = list(method.inference_modules())
     counted = {id(tensor) for module in listed for tensor in module.parameters()}
     if not counted:
@@ -366,16 +321,48 @@ def _size(harness: MethodHarness) -> None:
             "uses, such as [self.network]: they count as the method's size."
         )
     counted |= {id(tensor) for module in listed for tensor in module.buffers()}
-    before = harness.predict(method, images)
+    others = [
+        tensor
+        for module in checkpoint.modules(method).values()
+        for tensor in module.state_dict(keep_vars=True).values()  # constants are not in it
+        if id(tensor) not in counted and tensor.is_floating_point()
+    ]
+    if not others:
+        return
+    saved = [tensor.detach().clone() for tensor in others]
     with torch.no_grad():
-        for module in checkpoint.modules(method).values():
-            for tensor in module.state_dict(keep_vars=True).values():  # constants are not in it
-                if id(tensor) not in counted and tensor.is_floating_point():
-                    tensor += 1 + tensor.abs()
-    if not torch.equal(before, harness.predict(method, images)):
+        for tensor in others:
+            tensor += 1 + tensor.abs()
+    changed = harness.predict(method, images)
+    with torch.no_grad():
+        for tensor, values in zip(others, saved, strict=True):
+            tensor.copy_(values)
+    if not torch.equal(harness.first_prediction.logits, changed):
         raise Failed(
             "predict uses modules that inference_modules() does not list. Add them to its list, "
             "so that tables show the real size of the method."
+        )
+
+
+@_check("swap", "When weights are exchanged, predictions follow them.", "independence")
+def _swap(harness: MethodHarness) -> None:
+    method, images = harness.restored, harness.images
+    before = harness.first_prediction.logits
+    trained = checkpoint.copy_weights(method)
+    checkpoint.assign_weights(method, checkpoint.copy_weights(harness.untrained))
+    swapped = harness.predict(method, images)
+    checkpoint.assign_weights(method, trained)
+    if torch.equal(before, swapped):
+        raise Failed(
+            "With the weights from before the training, predict returns the same logits as after "
+            "it. Keep the networks that predict uses in attributes without a leading underscore, "
+            "and keep no copy of their weights: evaluation replaces them by those that validation "
+            "selected."
+        )
+    if not torch.equal(before, harness.predict(method, images)):
+        raise Failed(
+            "When the trained weights are restored, predict returns other logits than before. Let "
+            "it depend on the images and on the weights alone."
         )
 
 
@@ -386,6 +373,8 @@ def _size(harness: MethodHarness) -> None:
     "run", "A real run at the smoke preset leaves a readable record.", "data", "resume", "predict"
 )
 def _run(harness: MethodHarness) -> None:
+    if harness.data is None:
+        raise Skipped(NOT_OPENED)
     if issubclass(harness.spec.dataset_class, DownloadedDataset):
         raise Skipped("A real run is done only on datasets that need no download.")
     spec, runs = harness.resolve(changes={}), harness.folder / "runs"

@@ -1,44 +1,67 @@
-"""How long the checks of a method will take, from its plans and one measured step."""
+"""How long the checks of a method will take, from its plans and a few measured operations."""
 
 import time
 from collections.abc import Sequence
 
 import torch
 
-from sdgbench.conformance.harness import MethodHarness
+from sdgbench.conformance.harness import MethodHarness, stopping_points
+from sdgbench.data.generated_dataset import GeneratedDataset
 from sdgbench.launch.cpu_count import available_cpus
 from sdgbench.method import Method
 from sdgbench.training.build_method import build_method
 from sdgbench.training.device import Device
 
 TRAININGS = 2  # of the short kind: an uninterrupted one, and one with stops
-OTHER_SECONDS = 4.0  # per dataset: loading torch, predictions, files, the measures of a real run
+BUILDS = 5  # other objects of the method that the checks create
+BUILDS_PER_STOP = 3.0  # to save, create and restore a method takes about as long as to create three
 FORWARD_COST = 1 / 3  # of an image that is only predicted, relative to training on it
+RUN_SECONDS = 0.5  # the measures and the record of a real run
+RENDER_SECONDS = 10.0  # an embedded dataset that is not cached yet; they take 6 to 30
+TARGET_SECONDS = 0.06  # to open, check and hash a target
 
 
-def expected_seconds(harnesses: Sequence[MethodHarness]) -> float | None:
-    """Seconds until all checks are done; None if the method cannot be created."""
+def total_seconds(each: Sequence[float | None]) -> float | None:
+    """Seconds on all CPUs until the checks on all datasets are done; None if one is unknown."""
+    known = [seconds for seconds in each if seconds is not None]
+    if not known or len(known) < len(each):
+        return None
+    return max(max(known), sum(known) / min(available_cpus(), len(known)))
+
+
+def expected_seconds(harness: MethodHarness) -> float | None:
+    """CPU seconds of the checks on one dataset; None if the method cannot be created."""
     try:
-        # On the first dataset alone, as if all took as long. On the others the method may end its
-        # process, which must not be this one.
-        each = [_seconds(harnesses[0])] * len(harnesses)
+        return 0.0 if harness.spec.skipped() else _seconds(harness)
     except Exception:  # the contributor's code may raise anything: a check will say what
         return None
-    parallel = min(available_cpus(), len(each))
-    return max(max(each), sum(each) / parallel)
 
 
 def _seconds(harness: MethodHarness) -> float:
-    if harness.spec.skipped():
-        return 0.0
-    short = harness.new()
-    smoke = harness.resolve(changes={})
+    short = harness.untrained
+    per_image = _seconds_per_image(harness)
+    began = time.process_time()
+    plan = list(harness.new().plan())
+    build = time.process_time() - began
+    builds = BUILDS + TRAININGS * len(plan) + BUILDS_PER_STOP * len(stopping_points(plan))
+    twin = TRAININGS * _images(short) * per_image + builds * build
+    # What this process has used so far: most of it for loading packages.
+    return time.process_time() + twin + (_run_seconds(harness, per_image) if harness.data else 0.0)
+
+
+def _run_seconds(harness: MethodHarness, per_image: float) -> float:
+    """CPU seconds to open the dataset, to render it if it is not cached, and of a real run."""
+    assert harness.data is not None
+    cls, smoke = harness.spec.dataset_class, harness.resolve(changes={})
     source = harness.twin.source("train")
     method = build_method(smoke, harness.twin, Device("cpu"), source, harness.folder / "plan")
-    images = TRAININGS * _images(short) + _images(method)
-    targets = harness.spec.dataset_class.target_tags(harness.spec.build_options())
-    images += FORWARD_COST * len(targets) * (method.recipe.test_images or len(source))
-    return OTHER_SECONDS + images * _seconds_per_image(short, harness)
+    targets = len(cls.target_tags(harness.spec.build_options()))
+    images = _images(method)
+    images += FORWARD_COST * targets * (method.recipe.test_images or len(source))
+    seconds = RUN_SECONDS + 2 * TARGET_SECONDS * targets + images * per_image
+    if issubclass(cls, GeneratedDataset) and not (harness.data / cls.name).is_dir():
+        seconds += RENDER_SECONDS
+    return seconds
 
 
 def _images(method: Method) -> float:
@@ -52,13 +75,13 @@ def _images(method: Method) -> float:
     )
 
 
-def _seconds_per_image(method: Method, harness: MethodHarness) -> float:
+def _seconds_per_image(harness: MethodHarness) -> float:
     """Measure a plain training step; the first one is not counted."""
-    x = harness.images
+    method, x = harness.new(), harness.images
     labels = harness.twin.source("val").labels[: len(x)]
     y = torch.from_numpy(labels.astype("int64"))
     for _ in range(2):
-        began = time.perf_counter()
+        began = time.process_time()
         method.task.loss(method.network(x), y).backward()
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
     return seconds / len(x)

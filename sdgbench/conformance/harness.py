@@ -1,9 +1,10 @@
 """One method on the synthetic twin of one dataset, for a few steps: seconds, and no download."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,17 +30,31 @@ SHORTENED = {
     # Without validation nothing is predicted in training, so that a fault shows in one check.
     "recipe.validations": "0",
 }
-IMAGES = 12  # on which predictions are compared
+IMAGES = 6  # on which predictions are compared
+
+
+@dataclass(frozen=True)
+class FirstPrediction:
+    """The first prediction after a restart, and the state of the method before it."""
+
+    logits: Tensor
+    state_before: dict[str, Any]
 
 
 class MethodHarness:
-    """Creates and trains a method; trainings that several checks need are done once.
+    """Creates and trains a method; what several checks need is computed once.
 
-    ``settings`` are those of ``--set``, such as ``alpha="0"``.
+    ``settings`` are those of ``--set``, such as ``alpha="0"``. Without a ``data`` folder, the
+    dataset itself is never opened: only its synthetic twin is used.
     """
 
     def __init__(
-        self, method: str, dataset: str, folder: Path, data: Path = Path("data"), **settings: str
+        self,
+        method: str,
+        dataset: str,
+        folder: Path,
+        data: Path | None = Path("data"),
+        **settings: str,
     ) -> None:
         self.method_name, self.dataset_name = method, dataset
         self.folder, self.data, self.settings = folder, data, settings
@@ -67,6 +82,7 @@ class MethodHarness:
     @cached_property
     def dataset(self) -> Dataset:
         """The dataset itself, which may need data that are missing."""
+        assert self.data is not None
         cls = self.spec.dataset_class
         return cls(self.data, self.spec.build_options(), self.spec.build_recipe())
 
@@ -76,7 +92,7 @@ class MethodHarness:
         cls = self.spec.dataset_class
         return SyntheticTwin(cls, self.spec.build_options(), self.spec.build_recipe())
 
-    @property
+    @cached_property
     def images(self) -> Tensor:
         """Some images to predict."""
         return torch.from_numpy(self.twin.source("val").images[:IMAGES]).float() / 255
@@ -114,7 +130,7 @@ class MethodHarness:
     @cached_property
     def stopped(self) -> Method:
         """The method after the same training, stopped several times and resumed each time."""
-        stops, steps = stopping_points(self.new().plan()), 0
+        stops, steps = stopping_points(self.untrained.plan()), 0
 
         def stop() -> bool:
             nonlocal steps
@@ -127,10 +143,22 @@ class MethodHarness:
             except Interrupted:
                 continue
 
+    @cached_property
+    def untrained(self) -> Method:
+        """The method before its first step. Do not change it: checks share it."""
+        return self.new()
+
+    @cached_property
     def restored(self) -> Method:
-        """A new object in the state of ``uninterrupted``, which a check may change."""
+        """A new object in the state of ``uninterrupted``. Undo your changes: checks share it."""
         _ = self.uninterrupted
         return self.train("whole")
+
+    @cached_property
+    def first_prediction(self) -> FirstPrediction:
+        """What ``restored`` predicts for ``images`` before it has predicted anything else."""
+        before = snapshot(self.restored)
+        return FirstPrediction(self.predict(self.restored, self.images), before)
 
     def predict(self, method: Method, images: Tensor) -> Tensor:
         """Predict as the evaluator does."""
@@ -138,6 +166,37 @@ class MethodHarness:
             module.eval()
         with torch.inference_mode():
             return method.predict(images)
+
+
+def snapshot(method: Method) -> dict[str, Any]:
+    """A copy of everything that is saved of a method, so that changes in place are noticed."""
+    return {name: _copied(value) for name, value in checkpoint.capture(method).items()}
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, dict):
+        return {key: _copied(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copied(part) for part in value]
+    return value
+
+
+def changed_attribute(before: Mapping[str, Any], after: Mapping[str, Any]) -> str | None:
+    """Name the first attribute that differs between two snapshots."""
+    names = sorted(before.keys() | after.keys())
+    return next((name for name in names if not _same(before.get(name), after.get(name))), None)
+
+
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        return torch.equal(first, second)
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first.keys() == second.keys() and all(_same(first[k], second[k]) for k in first)
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(_same, first, second))
+    return type(first) is type(second) and bool(first == second)
 
 
 def weights(method: Method) -> dict[str, Tensor]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sdgbench import registry
 from sdgbench.conformance.checks import CHECKS
+from sdgbench.conformance.estimate import expected_seconds, total_seconds
 from sdgbench.conformance.harness import MethodHarness
 from sdgbench.conformance.outcome import Check, Result, not_checked, run_checks
 from sdgbench.launch.cpu_count import available_cpus
@@ -18,17 +19,27 @@ PER_DATASET = [check for check in CHECKS if not check.once]
 
 
 def check_all(
-    harnesses: Sequence[MethodHarness], begin: Callable[[Check], object]
+    harnesses: Sequence[MethodHarness],
+    begin: Callable[[Check], object],
+    announce: Callable[[float | None], object] = lambda seconds: None,
 ) -> Iterator[list[Result]]:
-    """Run all checks; yields the results of each on all datasets, after calling ``begin``."""
+    """Run all checks; yields the results of each on all datasets, after calling ``begin``.
+
+    Before the first one, ``announce`` is called with the seconds that all will take.
+    """
     roots: dict[str, str] = {}
     with ExitStack() as stack:
         in_process = len(harnesses) == 1 or available_cpus() == 1
-        # The processes load torch while the checks that do not depend on the dataset run here.
         processes = [
             stack.enter_context(_CheckProcess(harness))
             for harness in ([] if in_process else harnesses)
         ]
+        announce(
+            total_seconds(
+                [process.expected_seconds() for process in processes]
+                or [expected_seconds(harness) for harness in harnesses]
+            )
+        )
         once = run_checks(ONCE, harnesses[0], roots)
         for check in ONCE:
             begin(check)
@@ -59,6 +70,14 @@ class _CheckProcess:
         self.process.terminate()
         self.process.join()
 
+    def expected_seconds(self) -> float | None:
+        """The estimate of the process; None if it has none, or died."""
+        try:
+            seconds: float | None = self.connection.recv()
+        except (EOFError, OSError):
+            return None
+        return seconds
+
     def results(self, roots: dict[str, str]) -> Iterator[Result]:
         """Send the failures so far, and yield each result as it arrives."""
         with suppress(OSError):  # the process died, which the first result will show
@@ -86,5 +105,6 @@ def _work(parent: Connection, harness: MethodHarness, plugins: Sequence[Path]) -
     keep_freed_memory()
     for file in plugins:
         registry.add_plugin(file)
+    parent.send(expected_seconds(harness))
     for result in run_checks(PER_DATASET, harness, parent.recv()):
         parent.send(result)

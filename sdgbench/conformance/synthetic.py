@@ -15,6 +15,7 @@ class SyntheticTwin(Dataset):
     def __init__(self, twin: type[Dataset], options: Any, recipe: Recipe, count: int = 48) -> None:
         self.twin, self.options, self.recipe_used, self.count = twin, options, recipe, count
         self.task = twin.task_for(options)
+        self._domains: dict[tuple[str, str], Domain] = {}
 
     def source(self, split: Split) -> Domain:
         """A few images for each split."""
@@ -25,6 +26,11 @@ class SyntheticTwin(Dataset):
         return self._make(name, "test")
 
     def _make(self, name: str, split: str) -> Domain:
+        if (name, split) not in self._domains:
+            self._domains[name, split] = self._draw(name, split)
+        return self._domains[name, split]
+
+    def _draw(self, name: str, split: str) -> Domain:
         rng = np.random.default_rng(list(f"{name}/{split}".encode()))
         height, width = self.recipe_used.image_size
         classes = self.task.classes

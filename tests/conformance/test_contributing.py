@@ -9,8 +9,18 @@ import sys
 import pytest
 from conftest import ROOT
 
-from sdgbench import registry
-from sdgbench.conformance import CHECKS, Failed, MethodHarness, difference, estimate, weights
+from sdgbench import conformance, registry
+from sdgbench.conformance import (
+    CHECKS,
+    Failed,
+    MethodHarness,
+    difference,
+    embedded_datasets,
+    estimate,
+    representative_datasets,
+    skipped_datasets,
+    weights,
+)
 from sdgbench.conformance.harness import stopping_points
 from sdgbench.conformance.outcome import Skipped
 from sdgbench.method import Phase
@@ -312,7 +322,7 @@ FAULTS = {
         "return self.network(x)",
         "return self.network(x)[:, :-1]",
         "predict",
-        "predict returned (12, 9) for 12 images. Return a tensor of (12, 10)",
+        "predict returned (6, 9) for 6 images. Return a tensor of (6, 10)",
     ),
     "a prediction that needs gradients": (
         "        return self.network(x)",
@@ -467,11 +477,42 @@ def test_a_built_in_file_is_checked_as_what_it_is():
 
 
 def test_the_embedded_datasets_are_found_by_their_kind():
-    from sdgbench.cli import check
-
-    found = check._embedded()
-    assert {"digits-mini", "shapes10c", "streets-mini"} <= set(found)
+    found = embedded_datasets()
+    assert {"digits-mini", "shapes10c", "streets-mini", "styles-mini"} <= set(found)
     assert "cifar10c" not in found
+
+
+def test_by_default_one_dataset_of_each_task_and_shape_is_checked():
+    chosen = representative_datasets()
+    # styles-mini has the network and the image size of shapes10c.
+    assert chosen == {"digits-mini": True, "shapes10c": False, "streets-mini": True}
+    assert skipped_datasets("erm", list(chosen)) == {}
+    assert list(skipped_datasets("jigen", list(chosen))) == ["streets-mini"]
+
+
+def test_a_dataset_that_is_not_opened_is_checked_by_its_twin(tmp_path):
+    harness = MethodHarness("erm", "styles-mini", tmp_path, None)
+    _named("learn")(harness)
+    for name in ("data", "run"):
+        with pytest.raises(Skipped, match="Only the synthetic twin"):
+            _named(name)(harness)
+
+
+def test_naming_datasets_and_all_of_them_is_refused(cli):
+    done = cli("check", "erm", "--dataset", "digits-mini", "--all-datasets")
+    assert (done.code, done.out) == (2, "")
+    assert "Use --dataset or --all-datasets, not both." in done.err
+
+
+def test_what_a_method_skips_is_left_out_with_its_reason(check, monkeypatch):
+    both = {"digits-mini": True, "streets-mini": True}
+    monkeypatch.setattr(conformance, "representative_datasets", lambda: both)
+    monkeypatch.setattr(conformance, "check_all", lambda *_: iter([]))
+    text = SOUND.replace('"mine"', '"mine", skips={"segmentation": "it needs one label"}')
+    done = check(text, "--data", "data")
+    assert "Not on streets-mini: it needs one label." in flat(done.out)
+    named = check(text, "--dataset", "streets-mini")
+    assert "Not on" not in named.out
 
 
 def test_every_check_says_its_rule_in_a_sentence():
@@ -565,17 +606,27 @@ def test_the_example_package_passes_its_own_tests(installed, package):
 
 
 def test_the_time_of_the_checks_follows_from_the_plans(tmp_path, monkeypatch):
-    monkeypatch.setattr(estimate, "_seconds_per_image", lambda *_: 0.5)
+    monkeypatch.setattr(estimate, "_seconds_per_image", lambda _: 0.5)
+    monkeypatch.setattr(estimate.time, "process_time", lambda: 7.0)  # and creating takes no time
+    twin = MethodHarness("erm", "digits-mini", tmp_path / "twin", None)
+    # Two trainings of 6 steps of 4.
+    assert estimate.expected_seconds(twin) == pytest.approx(7 + 0.5 * 2 * 6 * 4)
+    opened = MethodHarness("erm", "digits-mini", tmp_path / "opened", tmp_path)
+    # A real run of 20 steps of 32; four targets of 64 images; nothing is rendered yet.
+    run = estimate.RUN_SECONDS + 4 * 2 * estimate.TARGET_SECONDS + estimate.RENDER_SECONDS
+    run += 0.5 * (20 * 32 + 4 * 64 / 3)
+    expected = estimate.expected_seconds(twin) + run
+    assert estimate.expected_seconds(opened) == pytest.approx(expected)
+    (tmp_path / "digits-mini").mkdir()
+    expected -= estimate.RENDER_SECONDS
+    assert estimate.expected_seconds(opened) == pytest.approx(expected)
+
+
+def test_the_time_of_all_datasets_depends_on_the_cores(monkeypatch):
     monkeypatch.setattr(estimate, "available_cpus", lambda: 2)
-
-    def harness(name, **settings):
-        return MethodHarness("erm", "digits-mini", tmp_path / name, **settings)
-
-    # Two trainings of 6 steps of 4; a real run of 20 steps of 32; four targets of 64 images.
-    one = estimate.OTHER_SECONDS + 0.5 * (2 * 6 * 4 + 20 * 32 + 4 * 64 / 3)
-    assert estimate.expected_seconds([harness("a")]) == pytest.approx(one)
-    four = [harness(name) for name in "abcd"]
-    assert estimate.expected_seconds(four) == pytest.approx(4 * one / 2)
+    assert estimate.total_seconds([10.0, 20.0, 30.0]) == 30
+    assert estimate.total_seconds([10.0, 10.0, 10.0, 12.0]) == 21
+    assert estimate.total_seconds([10.0, None]) is None
 
 
 def test_it_is_said_before_the_first_check(check):

@@ -39,6 +39,16 @@ def test_every_format_of_every_view(style, wide, cli):
         assert "\x1b" not in done.out
 
 
+def test_a_plugin_gives_its_method_the_display_name(cli, tmp_path):
+    records.write(tmp_path / "runs", ("erm", "mine"), range(2), ("digits",))
+    (tmp_path / "mine.py").write_text(
+        "from sdgbench.method import Method\nfrom sdgbench.registry import register_method\n"
+        '@register_method("mine", title="My Idea")\nclass Mine(Method):\n    """Mine."""\n'
+    )
+    assert "\nmine & 2" in cli("compare", "--format", "latex").out
+    assert "\nMy Idea & 2" in cli("compare", "--format", "latex", "--plugin", "mine.py").out
+
+
 def test_views_are_shown_for_the_datasets_that_have_them(wide, cli):
     datasets = {
         view: {row["dataset"] for row in rows(cli("compare", "--view", view, "--format", "json"))}
