@@ -1,7 +1,8 @@
 """Writes the generated tables of the documents: ``python docs/generated_tables.py``.
 
 A generated table is between two marker comments. ``README.md`` gets the head of the committed
-leaderboards, ``docs/running.md`` the time of a run, from the committed records.
+leaderboards, ``docs/running.md`` the time of a run, from the committed records, ``docs/data.md``
+ERM on PACS at 128 pixels, from records in a folder of their own.
 """
 
 import re
@@ -15,6 +16,8 @@ from sdgbench.records.schema import Record
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "leaderboards" / "records"
+SMALL_PACS = ROOT / "leaderboards" / "pacs128"
+DOMAINS = ("photo", "art_painting", "cartoon", "sketch")
 
 
 def leaderboard_head(file: str, columns: Sequence[str]) -> str:
@@ -51,6 +54,36 @@ def time_table(records: Path = RECORDS) -> str:
     return "\n".join(lines)
 
 
+def small_pacs_table(records: Path = SMALL_PACS) -> str:
+    """Accuracy of ERM by initial weights and source; a mean over seeds, and its lowest and highest.
+
+    In the column of the source is the score on its held-out images.
+    """
+    runs: dict[tuple[bool, str], list[Record]] = defaultdict(list)
+    for file in sorted(records.glob("*/*/*/record.json")):
+        record = read(file)
+        runs[not record.flags.pretrained, record.spec.options["source"]].append(record)
+    lines = [_row(("weights", "source", "n", *DOMAINS, "average of unseen"))]
+    lines.append("|---|---|--:|" + "--:|" * (len(DOMAINS) + 1))
+    for (scratch, source), group in sorted(
+        runs.items(), key=lambda item: (item[0][0], DOMAINS.index(item[0][1]))
+    ):
+        cells = []
+        for domain in DOMAINS:
+            if domain == source:
+                scores = [record.last.source_val for record in group]
+                cells.append(f"*{100 * statistics.mean(scores):.1f}*")
+            else:
+                scores = [record.last.per_domain[domain].accuracy for record in group]
+                cells.append(f"{100 * statistics.mean(scores):.1f}")
+        averages = [100 * record.last.average for record in group]
+        seeds = f" ({min(averages):.1f} to {max(averages):.1f})" if len(averages) > 1 else ""
+        cells.append(f"{statistics.mean(averages):.1f}{seeds}")
+        weights = "random" if scratch else "ImageNet"
+        lines.append(_row((weights, source, str(len(group)), *cells)))
+    return "\n".join(lines)
+
+
 def _method(record: Record) -> str:
     changed = record.flags.params_changed or []
     values = ", ".join(f"{name}={record.spec.params[name]}" for name in changed)
@@ -77,6 +110,7 @@ TABLES = {
         "digits.md", ("method", "n", "svhn", "mnist-m", "usps", "average", "gain_vs_erm")
     ),
     ("docs/running.md", "time"): time_table,
+    ("docs/data.md", "pacs128"): small_pacs_table,
 }
 
 

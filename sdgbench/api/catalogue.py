@@ -52,18 +52,23 @@ def load_dataset(
     >>> train.images.shape[1:], train.images.dtype
     ((3, 32, 32), dtype('uint8'))
     """
+    dataset = new_dataset(name, preset, options or {}, Path(data))
+    dataset.prepare()
+    return dataset
+
+
+def new_dataset(name: str, preset: str, options: Mapping[str, Any], data: Path) -> "Dataset":
+    """A dataset that is not prepared: none of its images is read yet."""
     from sdgbench.dataset import Dataset
     from sdgbench.spec import parameters
 
     cls: type[Dataset] = registry.get("dataset", name).load()
     fields = parameters.fields(cls.Options)
-    for key in options or {}:
+    for key in options:
         if key not in fields:
             raise unknown(f"option of {name} called", key, fields)
     values = {
         key: parameters.parse_field(name, fields[key], parameters.as_text(value))
-        for key, value in (options or {}).items()
+        for key, value in options.items()
     }
-    dataset = cls(Path(data), parameters.build(cls.Options, values), cls.recipe(preset))
-    dataset.prepare()
-    return dataset
+    return cls(data, parameters.build(cls.Options, values), cls.recipe(preset))

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sdgbench.conformance import Result
-    from sdgbench.dataset import Dataset
 
 STYLES = {"ok": "green", "failed": "bold red", "skipped": "yellow"}
 
@@ -30,7 +29,8 @@ Examples:
   sdgbench check erm --dataset digits-mini
   sdgbench check my_idea.py --all-datasets
   sdgbench check my_idea.py --simulate-gpu
-  sdgbench check my_data.py""",
+  sdgbench check my_data.py
+  sdgbench check folder --set root=DIR --set source=photo""",
 )
 @click.argument("what", metavar="FILE_OR_NAME", shell_complete=options.completer("method"))
 @click.option(
@@ -51,21 +51,35 @@ Examples:
     is_flag=True,
     help="Only train on a simulated GPU: show what would fail there, and where steps wait for it.",
 )
+@click.option(
+    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="An option of a dataset to check."
+)
 @options.data
 @options.plugins
-def command(what: str, dataset: str, all_datasets: bool, simulate_gpu: bool, data: Path) -> int:
+def command(
+    what: str,
+    dataset: str,
+    all_datasets: bool,
+    simulate_gpu: bool,
+    sets: tuple[str, ...],
+    data: Path,
+) -> int:
     """Check that a method or a dataset follows the rules: all of a FILE.py, or one by its name.
 
     Rules for methods are checked on small synthetic twins of the datasets, which need no data: of
     one embedded dataset per task, network and image size. The last check is a real run at the
     smoke preset, on one dataset per task. Under a minute on two cores for every built-in method.
-    Of a dataset, all images and labels are opened. Exit code 1: a rule is broken.
+    Of a dataset, all images and labels are opened, and a batch goes through its network. Exit
+    code 1: a rule is broken.
     """
     methods, own_datasets = _registered(what)
     if dataset and not methods:
         raise UserError(f"{what} has no method to check on {dataset}. Omit --dataset.")
     if dataset and all_datasets:
         raise UserError("Use --dataset or --all-datasets, not both.")
+    if sets and not own_datasets:
+        raise UserError(f"{what} has no dataset, and --set is for a dataset's options. Omit --set.")
+    chosen = dict(options.assignment(text, "--set") for text in sets)
     names = options.registered("dataset", dataset, "--dataset") if dataset else []
     from rich.console import Console
 
@@ -85,7 +99,7 @@ def command(what: str, dataset: str, all_datasets: bool, simulate_gpu: bool, dat
     if simulate_gpu:
         results = [_simulate(console, name, list(datasets)) for name in methods]
         return 0 if all(results) else 1
-    passed = [_check_dataset(console, name, data) for name in own_datasets]
+    passed = [_check_dataset(console, name, chosen, data) for name in own_datasets]
     passed += [_check(console, name, datasets, data, bool(names)) for name in methods]
     return 0 if all(passed) else 1
 
@@ -118,18 +132,18 @@ def _of_file(kind: registry.Kind, file: Path) -> list[str]:
     return [entry.name for entry in entries if entry.file.resolve() == file]
 
 
-def _check_dataset(console: "Console", name: str, data: Path) -> bool:
+def _check_dataset(console: "Console", name: str, chosen: dict[str, str], data: Path) -> bool:
     """Open everything of a dataset and print what is wrong; return whether nothing is."""
+    from sdgbench.api.catalogue import new_dataset
     from sdgbench.conformance import Failed, Skipped, check_dataset, explain
-    from sdgbench.spec import parameters
+    from sdgbench.launch import progress
 
     entry = registry.get("dataset", name)
     console.print(f"dataset {name}", style="bold", markup=False)
     try:
-        cls: type[Dataset] = entry.load()
-        dataset = cls(data, parameters.build(cls.Options, {}), cls.recipe("smoke"))
-        with console.status("opening its domains ..."):
-            domains = check_dataset(dataset)
+        dataset = new_dataset(name, "smoke", chosen, data)
+        with progress.reporter(console, f"opening {name}") as reporter:
+            images = check_dataset(dataset, reporter)
     except Skipped as reason:
         console.print("skipped", style=STYLES["skipped"])
         console.print(_indented(str(reason), console.width), soft_wrap=True, markup=False)
@@ -141,7 +155,9 @@ def _check_dataset(console: "Console", name: str, data: Path) -> bool:
         for line in message.splitlines():
             console.print(_indented(line, console.width), soft_wrap=True, markup=False)
         return False
-    console.print(f"All of its {domains} domains fit its task and recipe.", style="bold green")
+    source, *targets = (f"{name} {count:,}" for name, count in images.items())
+    console.print(f"Images: {source} to train on; unseen: {', '.join(targets)}", markup=False)
+    console.print(f"All of its {len(images)} domains fit its task and recipe.", style="bold green")
     return True
 
 

@@ -2,13 +2,24 @@
 
 from contextlib import suppress
 
+import numpy as np
+import torch
+
+from sdgbench import networks
 from sdgbench.conformance.outcome import Failed, Skipped
-from sdgbench.dataset import Dataset, Split
+from sdgbench.data.domain import Domain
+from sdgbench.dataset import Dataset
 from sdgbench.errors import BadData, MissingData
+from sdgbench.reporter import Reporter
+
+BATCH = 8  # images that the network is tried on
 
 
-def check_dataset(dataset: Dataset) -> int:
-    """Open the source and every target that is stored here; returns how many domains that were."""
+def check_dataset(dataset: Dataset, reporter: Reporter | None = None) -> dict[str, int]:
+    """Open the source and every target that is stored here, and try the network on a batch.
+
+    Returns how many images each has; the source's are those to train on.
+    """
     targets = dataset.target_tags(dataset.options)
     if not targets:
         raise Failed(f"{dataset.name} has no target. Name at least one in target_tags.")
@@ -19,18 +30,32 @@ def check_dataset(dataset: Dataset) -> int:
                 "does not name. Correct averages or target_tags."
             )
     try:
-        dataset.prepare()
+        dataset.prepare(reporter)
     except MissingData as error:
         raise Skipped(f"{str(error).split('. ')[0]}.") from None
-    splits: tuple[Split, ...] = ("train", "val")
-    checked = 1
     try:
-        for split in splits:
-            dataset.open_source(split)
+        source = dataset.open_source("train")
+        dataset.open_source("val")
+        images = {source.name: len(source)}
         for name in targets:
             with suppress(MissingData):
-                dataset.open_target(name)
-                checked += 1
+                images[name] = len(dataset.open_target(name))
     except BadData as error:
         raise Failed(str(error)) from None
-    return checked
+    _try_batch(dataset, source)
+    return images
+
+
+def _try_batch(dataset: Dataset, domain: Domain) -> None:
+    """Pass some images through the recipe's network, with random weights."""
+    recipe, task = dataset.recipe_used, dataset.task
+    networks.check(recipe.network, recipe.image_size, task.kind)
+    network = networks.build(recipe.network, task.classes, recipe.image_size)
+    images = torch.from_numpy(np.array(domain.images[:BATCH])).float() / 255
+    labels = torch.from_numpy(np.array(domain.labels[:BATCH], dtype=np.int64))
+    loss = task.loss(network(images), labels)
+    if not torch.isfinite(loss):
+        raise Failed(
+            f"{dataset.name}: the loss of {recipe.network} on the first {len(images)} images of "
+            f"{domain.name} is {loss.item()}. Look for images without any label."
+        )

@@ -39,7 +39,18 @@ def read_fitted(path: Path, size: tuple[int, int], fit: Fit = "stretch") -> np.n
     palette and CMYK images become RGB. ``fit``: "stretch" changes the aspect ratio, "crop" scales
     the shorter side and keeps the middle.
     """
-    with _explained(path), _opened(_read(path)) as opened:
+    with _explained(path):
+        return _fitted_content(_read(path), size, fit)
+
+
+def decode_fitted(data: bytes, origin: Path, size: tuple[int, int]) -> np.ndarray:
+    """An encoded image that another file holds, as ``read_fitted`` returns it, stretched."""
+    with _explained(origin):
+        return _fitted_content(data, size, "stretch")
+
+
+def _fitted_content(data: bytes, size: tuple[int, int], fit: Fit) -> np.ndarray:
+    with _opened(data) as opened:
         return _fitted(_as_rgb(ImageOps.exif_transpose(opened)), size, fit)
 
 

@@ -30,7 +30,7 @@ class FolderOptions:
     root: str = param("", "the folder of the images; by default DIR/domain/class/*.jpg")
     source: str = param("", "the domain to learn from; the others are unseen")
     layout: str = param(DEFAULT_LAYOUT, "folders from the root down; {split} and * may occur")
-    splits: str = param("", "lists of images (.txt, Dassl's .json), or a folder of them")
+    splits: str = param("", "lists of images (.txt, CoOp's .json), or a folder of them")
     holdout: float = param(0.1, "share of the source held out, by the hash of a path")
     fit: Literal["stretch", "crop"] = param("stretch", "how images get the recipe's size")
     broken: Literal["refuse", "skip"] = param("refuse", "what to do with images that are damaged")

@@ -124,7 +124,7 @@ def _split_word(text: str) -> Split:
 
 
 def _from_lists(root: Path, pattern: re.Pattern[str], split_file: str) -> Iterator[Item]:
-    """Images that lists name: text files ("path label" lines) or JSON of Dassl's form."""
+    """Images that lists name: text files ("path label" lines) or JSON of CoOp's form."""
     files = _list_files(root, split_file)
     for file in files:
         if file.suffix == ".json":
@@ -144,7 +144,7 @@ def _list_files(root: Path, split_file: str) -> list[Path]:
             return found
     raise UserError(
         f"There are no lists of images in {place}. Give a .txt file of 'path label' lines, a "
-        "Dassl .json file, or a folder of them: --set splits=FILE"
+        ".json file of CoOp's form, or a folder of them: --set splits=FILE"
     )
 
 
@@ -165,13 +165,13 @@ def _from_text(file: Path, root: Path, pattern: re.Pattern[str]) -> Iterator[Ite
 
 
 def _from_json(file: Path, root: Path, pattern: re.Pattern[str]) -> Iterator[Item]:
-    """Dassl's form: {"train": [[path, number, class], ...], "val": [...], "test": [...]}."""
+    """The form of CoOp: {"train": [[path, number, class], ...], "val": [...], "test": [...]}."""
     try:
         content = msgspec.json.decode(
             storage.read_bytes(file), type=dict[str, list[tuple[str, int, str]]]
         )
     except msgspec.DecodeError as error:
-        raise UserError(f"{file} is not a list of splits in Dassl's form: {error}.") from None
+        raise UserError(f"{file} is not a list of splits in CoOp's form: {error}.") from None
     for name, rows in content.items():
         for number, (path, _, label) in enumerate(rows):
             where = f"{file}: {name}[{number}]"

@@ -1,14 +1,22 @@
 """Bring a dataset's splits into the data folder: from the network or from a local folder."""
 
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from sdgbench.data.archives import unpack
 from sdgbench.data.download import download
 from sdgbench.data.downloaded_dataset import DownloadedDataset
 from sdgbench.data.network import NoNetwork, host_of, unreachable_hosts
-from sdgbench.data.splits import DataSplit, File, SplitStore, StoredSplit, import_split
+from sdgbench.data.splits import (
+    DataSplit,
+    File,
+    SplitStore,
+    StoredSplit,
+    import_split,
+    paths_named,
+)
 from sdgbench.errors import UserError
 from sdgbench.reporter import Reporter
 
@@ -18,17 +26,39 @@ Outcome = tuple[DataSplit, StoredSplit | None, str]  # the last is a remark, suc
 def import_splits(
     dataset: type[DownloadedDataset], folder: Path, root: Path, trust: bool
 ) -> Iterator[Outcome]:
-    """Import every split that is found anywhere below a folder."""
+    """Import every split that is found anywhere below a folder, as files or in its archive."""
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder. Give the folder that contains the files.")
-    store = SplitStore(root)
+    store, unpacked = SplitStore(root), root / "downloads" / dataset.name / "unpacked"
+    archives = {split.archive for split in dataset.splits if split.archive}
+    published = {archive: path for archive in archives if (path := _find(archive, folder))}
     for split in dataset.splits:
         try:
-            yield split, import_split(store, split, folder, trust), ""
+            if split.archive in published:
+                path = published[split.archive]
+                files = _unpacked(unpacked / path.name, partial(Path, path))
+                yield split, import_split(store, split, files, published=True), ""
+            else:
+                yield split, import_split(store, split, folder, trust), ""
         except FileNotFoundError:
             yield split, *_stored(store, split, "not found in this folder")
         except UserError as error:
             yield split, *_stored(store, split, str(error))
+    shutil.rmtree(unpacked, ignore_errors=True)
+
+
+def _find(archive: File, folder: Path) -> Path | None:
+    """An archive below a folder that has its published checksum."""
+    paths = (path for path in paths_named(folder, (archive.name,)) if path.is_file())
+    return next((path for path in paths if archive.matches(path)), None)
+
+
+def _unpacked(folder: Path, archive: Callable[[], Path]) -> Path:
+    """The folder with an archive's content; it is unpacked once for all its splits."""
+    if not (folder / ".complete").exists():
+        unpack(archive(), folder)
+        (folder / ".complete").touch()
+    return folder
 
 
 def _stored(store: SplitStore, split: DataSplit, remark: str) -> tuple[StoredSplit | None, str]:
@@ -98,10 +128,8 @@ def _fetch(
     split: DataSplit, store: SplitStore, folder: Path, reporter: Reporter, pause: float
 ) -> StoredSplit:
     if split.archive:
-        unpacked = folder / "unpacked" / split.archive.name
-        if not (unpacked / ".complete").exists():
-            unpack(download(split.archive, folder, reporter, pause), unpacked)
-            (unpacked / ".complete").touch()
+        get = partial(download, split.archive, folder, reporter, pause)
+        unpacked = _unpacked(folder / "unpacked" / split.archive.name, get)
         return import_split(store, split, unpacked, published=True)
     if not any(file.urls for file in split.files):
         raise UserError(split.manual or f"{split.name} cannot be downloaded.")

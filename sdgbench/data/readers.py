@@ -13,12 +13,13 @@ import numpy as np
 from scipy.io import loadmat, whosmat
 
 from sdgbench import storage
-from sdgbench.data.decoding import decode_rgb, read_rgb
+from sdgbench.data.decoding import decode_fitted, decode_rgb, read_rgb
 from sdgbench.data.domain import Arrays
 from sdgbench.data.pickles import read_pickle
 
 MAX_BYTES = 2**31  # of decompressed content: the largest file of the public sets has 1.5 GB
 MAX_PICKLE_BYTES = 2**26  # a batch of CIFAR-10 has half of that
+COLUMNS = ("image", "domain", "label")  # of the tables of flwrlabs/pacs and flwrlabs/office-home
 
 
 def read_idx(path: Path) -> np.ndarray:
@@ -159,23 +160,41 @@ def read_npy(path: Path) -> np.ndarray:
     return array
 
 
-def read_parquet(path: Path, domain: str, classes: Sequence[str]) -> Arrays:
-    """Read one domain of a table with the columns image (encoded bytes), domain and label."""
+def read_parquet(
+    paths: Sequence[Path],
+    domain: str,
+    classes: Sequence[str],
+    size: tuple[int, int] | None = None,
+) -> Arrays:
+    """Read one domain of a table with the columns image (encoded bytes), domain and label.
+
+    The table may have several files. With a ``size`` all images are stretched to it; without, they
+    must have one size.
+    """
     try:
         from pyarrow import parquet  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
         raise ValueError("parquet files need pyarrow: pip install 'sdgbench[parquet]'") from None
-    try:
-        table = parquet.read_table(
-            path, columns=["image", "domain", "label"], filters=[("domain", "==", domain)]
-        )
-        rows = table.to_pylist()
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"not a table of images, domains and labels: {error}") from None
-    images = [decode_rgb(row["image"]["bytes"], path) for row in rows]
+    images, labels = [], []
+    for path in paths:
+        try:
+            for batch in parquet.ParquetFile(path).iter_batches(64, columns=list(COLUMNS)):
+                for row in batch.to_pylist():
+                    if row["domain"] == domain:
+                        images.append(_decoded(row["image"]["bytes"], path, size))
+                        labels.append(_class_number(row["label"], classes))
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"not a table of images, domains and labels: {error}") from None
     if not images or len({image.shape for image in images}) > 1:
         raise ValueError(f"it has no images of {domain}, or of several sizes")
-    labels = np.array(
-        [classes.index(row["label"]) if isinstance(row["label"], str) else row["label"]
-         for row in rows], dtype=np.int64)  # fmt: skip
-    return np.stack(images), labels
+    return np.stack(images), np.array(labels, dtype=np.int64)
+
+
+def _decoded(data: bytes, path: Path, size: tuple[int, int] | None) -> np.ndarray:
+    if size is None:
+        return decode_rgb(data, path)
+    return decode_fitted(data, path, size).transpose(1, 2, 0)
+
+
+def _class_number(label: str | int, classes: Sequence[str]) -> int:
+    return classes.index(label) if isinstance(label, str) else label

@@ -163,7 +163,8 @@ def test_layouts_name_other_nestings(tmp_path):
 
 
 def test_lists_of_files_divide_the_source(tidy, tmp_path):
-    lists = tidy / "lists"
+    """As Dassl has PACS: lists next to the folder of the images, labels from 1."""
+    lists = tidy.parent / "splits"
     lists.mkdir()
     lines = [f"{d}/{c}/{n:02d}.png {k}" for d in folders.DOMAINS
              for k, c in enumerate(folders.CLASSES, 1) for n in range(4)]  # fmt: skip
@@ -173,12 +174,22 @@ def test_lists_of_files_divide_the_source(tidy, tmp_path):
     for domain in folders.DOMAINS:
         test = [line for line in lines if line.startswith(domain)]
         (lists / f"{domain}_test_kfold.txt").write_text("\n".join(test))
-    dataset = make(tmp_path, tidy, splits="lists")
+    dataset = make(tmp_path, tidy, splits="../splits")
     assert (len(dataset.source("train")), len(dataset.source("val"))) == (4, 4)
     assert len(dataset.target("sketch")) == 8
 
 
-def test_dassls_json_divides_the_source(tidy, tmp_path):
+def test_folders_of_splits_divide_the_source(tmp_path):
+    """As Dassl has VLCS, whose folder "full" repeats the others."""
+    for domain in folders.DOMAINS:
+        for split, count in {"train": 3, "crossval": 2, "test": 1, "full": 6}.items():
+            folders.tidy(tmp_path / "vlcs" / domain, count, domains=(split,))
+    dataset = make(tmp_path, tmp_path / "vlcs", layout="{domain}/{split}/{class}")
+    assert (len(dataset.source("train")), len(dataset.source("val"))) == (6, 4)
+    assert len(dataset.target("sketch")) == 2
+
+
+def test_a_json_file_divides_the_source(tidy, tmp_path):
     rows = {
         split: [[f"{d}/{c}/{n:02d}.png", k, c] for d in folders.DOMAINS
                 for k, c in enumerate(folders.CLASSES) for n in numbers]
@@ -261,3 +272,26 @@ def test_a_run_needs_no_code(cli, odd, tmp_path):
     assert record["classes"] == ["cat", "dog"]
     assert record["flags"]["other"]["broken_images"] == 1
     assert "finished before" in cli(*RUN, *settings, "--set", "broken=skip").out
+
+
+def test_a_method_that_needs_feature_maps_refuses_a_transformer(cli, tidy, tmp_path):
+    arguments = ("--set", f"root={tidy}", "--set", "source=photo", "--set")
+    refused = cli(*RUN[:2], "mixstyle", *RUN[3:], *arguments, "recipe.network=timm:test_vit")
+    assert refused.code == 2
+    lines = (refused.out + refused.err).splitlines()
+    (line,) = [line for line in lines if "no stages of feature maps" in line]
+    assert "recipe.network=wrn-16-4" in line
+    assert not list(tmp_path.glob("runs/*/*/*/checkpoint.pt"))
+
+
+def test_check_opens_a_folder_and_says_what_is_unusual(cli, odd):
+    settings = ("--set", f"root={odd}", "--set", "source=photo")
+    refused = cli("check", "folder", *settings)
+    assert refused.code == 1
+    assert "torn.jpg" in refused.out
+    done = cli("check", "folder", *settings, "--set", "broken=skip")
+    assert done.code == 0, done.out
+    assert "left out everywhere: bird" in done.out
+    assert "unseen: cartoon 24, sketch 24" in done.out
+    assert 'called "rot"' in cli("check", "folder", "--set", "rot=x").out
+    assert "Omit --set" in cli("check", "erm", *settings).err

@@ -97,12 +97,12 @@ def test_a_parquet_file_is_read_domain_by_domain(tmp_path):
         }
     )
     parquet.write_table(table, tmp_path / "a.parquet")
-    images, labels = read_parquet(tmp_path / "a.parquet", "photo", pacs.CLASSES)
+    images, labels = read_parquet((tmp_path / "a.parquet",), "photo", pacs.CLASSES)
     assert images[:, 0, 0, 0].tolist() == [10, 30]
     assert labels.tolist() == [3, 6]
     (tmp_path / "b.parquet").write_bytes(b"PAR1 but not really")
     with pytest.raises(ValueError, match="not a table of images"):
-        read_parquet(tmp_path / "b.parquet", "photo", pacs.CLASSES)
+        read_parquet((tmp_path / "b.parquet",), "photo", pacs.CLASSES)
 
 
 def test_published_rows_are_those_of_the_source():

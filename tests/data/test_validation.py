@@ -137,6 +137,8 @@ def test_arrays_that_are_no_domain_are_refused_in_one_line(images, labels, messa
         ("self.noise(name, 0)", "self.noise(name, 1)", f"own, target sketch: {OFF_BY_ONE}"),
         ('return {"sketch": {}}', "return {}", "own has no target."),
         ("(24, 3, 32, 32)", "(24, 3, 28, 28)", "28x28 pixels, but the recipe says 32x32"),
+        ("(24, 3, 32, 32)", "(24, 32, 32)", "images must be uint8 (N, 3, H, W)"),
+        ("convnet-2", "fcn32-resnet18", "fcn32-resnet18 is for segmentation"),
         ("def target(self", "def ziel(self", "The dataset raised NotImplementedError"),
         ('"smoke"', '"quick"', 'No preset "smoke".'),
     ],
@@ -153,6 +155,7 @@ def test_a_sound_dataset_passes(own, cli):
     own()
     done = cli("check", "own.py")
     assert (done.code, done.err) == (0, "")
+    assert "Images: photo 24 to train on; unseen: sketch 24" in done.out
     assert "All of its 2 domains fit its task and recipe." in done.out
     assert cli("check", "digits", "--data", "empty").out.split()[2] == "skipped"
     assert 'Did you mean "digits"' in cli("check", "digts").err
