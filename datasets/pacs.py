@@ -69,6 +69,7 @@ class PACS(DownloadedDataset):
     """
 
     task = Classification(classes=len(CLASSES), names=CLASSES)
+    families = ("channels", "hue", "posterize")  # paintings and drawings: other colours, flat ones
     twin = "styles-mini"
     splits = tuple(_split(domain) for domain in COUNTS)
 
