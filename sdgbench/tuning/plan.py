@@ -101,7 +101,7 @@ def make_plan(
     space = search_space(base, given, [key for key, _ in assignments])
     chosen: Rule = "source" if rule == "source" else "shifted"
     asked = Asked(
-        spec={k: v for k, v in asdict(base).items() if k not in ("seed", "tuned")},
+        spec=_plain({k: v for k, v in asdict(base).items() if k not in ("seed", "tuned")}),
         space={key: str(values) for key, values in space.items()},
         trials=trials,
         seeds=list(seeds),
@@ -109,7 +109,8 @@ def make_plan(
         rule=chosen,
         families=families if rule == "shifted" else [],
     )
-    values = [_usual(base, space), *(draw(space, search_seed, n) for n in range(1, trials))]
+    drawn = [draw(space, search_seed, number) for number in range(1, trials)]
+    values = [_plain(setting) for setting in (_usual(base, space), *drawn)]
     if len({json.dumps(setting, sort_keys=True) for setting in values}) == 1:
         raise UserError("All trials have the default setting. Use a wider range or more trials.")
     return Plan(base, space, asked, excluded, values, assignments, targets)
@@ -153,6 +154,12 @@ def draw(space: Mapping[str, Range], search_seed: int, number: int) -> dict[str,
         key: values.at(np.random.default_rng(derive(search_seed, "tune", number, key)).random())
         for key, values in space.items()
     }
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """The values as they are read from a file, in which tuples are lists."""
+    plain: dict[str, Any] = json.loads(json.dumps(values))
+    return plain
 
 
 def _usual(base: RunSpec, space: Mapping[str, Range]) -> dict[str, Any]:
