@@ -119,7 +119,8 @@ def tune(
     >>> len(tuning.records)
     2
     """
-    registry.get("method", method), registry.get("dataset", dataset)  # typos: before torch
+    registry.get("method", method)  # typos: before torch is imported
+    registry.get("dataset", dataset)
     trial_seeds = arguments.some_numbers(seeds)
     fresh = _fresh_seeds(trial_seeds, fresh_seeds)
     assignments = arguments.assignments(params, "params")

@@ -9,7 +9,7 @@ from sdgbench.records.searches import RULES
 from sdgbench.spec.search import FORMS
 from sdgbench.spec.shifts import FAMILIES
 
-_FAMILIES = "\n".join(f"  {name:<10} {family.doc}" for name, family in FAMILIES.items())
+_FAMILIES = "\n".join(f"    {name:<10} {family.doc}" for name, family in FAMILIES.items())
 
 
 @click.command(
@@ -20,14 +20,14 @@ Rules:
   shifted  the mean over held-out source under each of these families of changes:
 {_FAMILIES}
 
-A family that the method, the recipe's augmentation or the targets use does not serve. None is one
-of the 19 corruptions; on datasets with corruptions, shading, occlusion, stripes and wave do not
-serve, either.
+A family that the method, the recipe's augmentation or the targets use is excluded. None is one of
+the 19 corruptions; where corruptions are tested, shading, occlusion, stripes and wave are excluded,
+too.
 
 \b
 Examples:
   sdgbench tune --method gud --dataset digits-mini --preset quick --trials 20 --seeds 0-2
-  sdgbench tune --method mada --dataset digits-mini --rule shifted --search beta=log:100:10000
+  sdgbench tune --method mada --dataset digits-mini --search beta=log:100:10000
   sdgbench tune --method erm --dataset cifar10c --seeds 100 --fresh-seeds 0-4
 The same command again goes on where it was stopped.""",
 )

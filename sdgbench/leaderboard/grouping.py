@@ -107,8 +107,8 @@ class Leaderboard:
         return f"{self.dataset}, {self.preset} preset{remark}: {self.metric} in per cent"
 
     def row(self, name: str) -> Row | None:
-        """Find a row by its name, or by its method if that has only one row."""
-        of_method = [row for row in self.rows if row.method == name]
+        """Find a row by its name, or by its method if that has only one row that is not tuned."""
+        of_method = [row for row in self.rows if row.method == name and not row.tuned]
         by_name = next((row for row in self.rows if row.name == name), None)
         return by_name or (of_method[0] if len(of_method) == 1 else None)
 

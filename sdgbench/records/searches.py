@@ -39,7 +39,7 @@ class Trial(Struct, kw_only=True, frozen=True):
     finished: str = ""
     metric: str
     source_val: Fraction  # score on held-out source, of the last iterate
-    families: dict[str, Fraction] = {}  # the same under each family that may serve
+    families: dict[str, Fraction] = {}  # the same under each family that is not excluded
     source: Source = Source()
     cost: Cost = Cost()
     code: Code = Code()
@@ -115,7 +115,7 @@ class Search(Struct, kw_only=True, frozen=True):
     id: str
     asked: Asked
     rule: str = ""  # in words
-    excluded_families: dict[str, str] = {}  # which may not serve, and why
+    excluded_families: dict[str, str] = {}  # and why
     metric: str = ""
     settings: list[Setting]
     chosen: Count  # number of the setting

@@ -17,10 +17,10 @@ _CORRUPTIONS = "they resemble corruptions that are tested"
 
 @dataclass(frozen=True)
 class Family:
-    """What is done to an image, and where it must not serve."""
+    """What is done to an image, and where it is excluded."""
 
     doc: str
-    near_corruptions: bool = False  # too much alike to serve where corruptions are tested
+    near_corruptions: bool = False  # resembles one: excluded where corruptions are tested
     moves_pixels: bool = False  # label maps would have to move, too: not for segmentation
 
 
@@ -44,7 +44,7 @@ _OF_RECIPE = {  # families by operation of ``recipe.augment``
 
 
 def usable_for(spec: RunSpec) -> tuple[list[str], dict[str, str]]:
-    """The families that may serve for a run, and why each of the others may not."""
+    """The families that may score a run, and why each of the others may not."""
     dataset = spec.dataset_class
     tags = dataset.target_tags(spec.build_options()).values()
     return usable(
@@ -64,7 +64,7 @@ def usable(
     corruptions: bool,
     segmentation: bool,
 ) -> tuple[list[str], dict[str, str]]:
-    """The families that may serve, and why each of the others may not."""
+    """The families that may be used, and why each of the others may not."""
     recipe = set(_flat(_OF_RECIPE.get(step.name, ()) for step in augmentations.parse(augment)))
     excluded: dict[str, str] = {}
     for name, family in FAMILIES.items():

@@ -30,7 +30,7 @@ class Plan:
     base: RunSpec  # the default setting
     space: Space
     asked: Asked
-    excluded: dict[str, str]  # families that may not serve, and why
+    excluded: dict[str, str]  # families that may not be used, and why
     values: list[dict[str, Any]]  # of each setting; the first is the default one
     assignments: Sequence[Assignment]
     targets: Sequence[str]

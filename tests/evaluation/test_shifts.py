@@ -78,7 +78,7 @@ def test_the_score_is_that_of_the_changed_images(tmp_path):
     assert list(scores) == ["invert", "wave"]
 
 
-def test_what_training_or_targets_use_does_not_serve():
+def test_what_training_or_targets_use_is_excluded():
     some = {
         "augment": "flip,colour-jitter",
         "method": ("rotate",),

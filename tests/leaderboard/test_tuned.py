@@ -98,6 +98,15 @@ def test_choosing_on_source_needs_no_warning_and_a_grid_does():
     ]
 
 
+def test_a_tuned_row_is_the_baseline_only_by_its_name():
+    found = board(default(), tuned("erm"))
+    assert found.row("erm") is None
+    assert found.row("erm (tuned 3f2a)").tuned
+    assert "the gain needs erm for the seeds 0" in " ".join(make_table(found).notes)
+    table = make_table(found, baseline="erm (tuned 3f2a)")
+    assert table.column("gain_vs_erm (tuned 3f2a)")
+
+
 def test_two_searches_are_two_rows():
     found = board(default(), tuned(), tuned(search="77" * 6, rule="shifted"))
     assert {row.name for row in found.rows} == {"gud", "gud (tuned 3f2a)", "gud (tuned 7777)"}
