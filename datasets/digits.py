@@ -98,6 +98,8 @@ class Digits(DownloadedDataset):
     """
 
     task = Classification(classes=10, names=tuple("0123456789"))
+    # Other colours, dark on light, turned and slanting digits, uneven light.
+    families = ("channels", "hue", "invert", "rotate", "shear", "shading")
     twin = "digits-mini"
     splits = (
         _mnist(

@@ -31,6 +31,8 @@ class DigitsMini(GeneratedDataset):
 
     task = Classification(classes=10, names=tuple("0123456789"))
     family = "digits"
+    # Other colours, dark on light, turned and slanting digits, uneven light.
+    families = ("channels", "hue", "invert", "rotate", "shear", "shading")
 
     @classmethod
     def recipes(cls) -> dict[str, Recipe]:

@@ -64,6 +64,7 @@ class PACS(DomainSplits):
     """
 
     task = Classification(classes=len(CLASSES), names=CLASSES)
+    families = ("channels", "hue", "posterize")  # paintings and drawings: other colours, flat ones
     twin = "styles-mini"
     counts, held_out = COUNTS, HELD_OUT
     splits = tuple(_split(domain) for domain in COUNTS)

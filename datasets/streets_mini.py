@@ -32,6 +32,7 @@ class StreetsMini(GeneratedDataset):
     task = Segmentation(classes=14, names=scenes.CLASSES, void=0)
     colours = scenes.PALETTE
     family = "synthia"
+    families = ("hue", "shading")  # other light
 
     @dataclass(frozen=True)
     class Options:

@@ -35,6 +35,7 @@ class StylesMini(GeneratedDataset):
 
     task = Classification(classes=len(styles.CLASSES), names=styles.CLASSES)
     family = "pacs"
+    families = ("channels", "hue", "posterize")  # paintings and drawings: other colours, flat ones
 
     @dataclass(frozen=True)
     class Options:

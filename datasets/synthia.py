@@ -106,6 +106,7 @@ class Synthia(DownloadedDataset):
     """
 
     task = Segmentation(classes=14, names=CLASSES, void=0)
+    families = ("hue", "shading")  # other light
     colours = PALETTE
     twin = "streets-mini"
     streams = True

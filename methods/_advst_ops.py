@@ -178,3 +178,7 @@ OPERATIONS = {
     "posterize": Operation(posterize, 0, random=1),
     "cutout": Operation(cutout, 3, random=2 * HOLES),
 }
+# Of spec/shifts.py: those that these operations are, or nearly are.
+FAMILIES = (
+    *("channels", "hue", "invert", "posterize", "solarize", "rotate", "shear", "occlusion"),
+)

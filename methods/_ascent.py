@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sdgbench.method import Method, Phase, param
+from sdgbench.method import Around, Integers, Method, Phase, param
 
 Gain = Callable[[Tensor], Tensor]  # images -> one value per image
 
@@ -22,11 +22,13 @@ class Ascending(Method):
     class Params:
         """Parameters of the ascent and its schedule; values for Digits (released code of both)."""
 
-        K: int = param(3, "augmented domains; 0: ERM")
+        K: int = param(3, "augmented domains; 0: ERM", search=Integers(1, 5))
         T_min: int = param(100, "training steps before each domain (fewer in a short training)")
         T_min_epochs: int = param(0, "the same in passes over the source; 0: given by T_min")
         T_adv: int = param(25, "ascent steps per image")
-        ascent_step: float = param(1 / 32, "ascent step per image (code: lr 1 on means over 32)")
+        ascent_step: float = param(
+            1 / 32, "ascent step per image (code: lr 1 on means over 32)", search=Around(10)
+        )
         ascent_batch: int = param(64, "images per ascent batch; does not affect the result")
         max_batches: int | None = param(None, "maximum number of batches per domain; none: all")
         clamp: bool = param(False, "clamp augmented images to [0, 1] (code: no)")

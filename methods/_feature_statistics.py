@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sdgbench.method import Method, param
+from sdgbench.method import Method, Uniform, param
 
 EPSILON = 1e-6  # added to variances (code of both)
 
@@ -21,7 +21,9 @@ class FeatureStatistics(Method):
         """When and where the statistics change."""
 
         probability: float = param(
-            0.5, "probability that a stage's maps change in a step (code); 0: ERM"
+            0.5,
+            "probability that a stage's maps change in a step (code); 0: ERM",
+            search=Uniform(0.1, 1.0),
         )
         stages: tuple[int, ...] = param((0, 1), "stages of the network, from 0 (paper: early ones)")
 

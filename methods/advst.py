@@ -7,8 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from sdgbench.method import Method, Phase, Read, param
-from sdgbench.methods._advst_ops import Link, apply, draw_chain, draw_link
+from sdgbench.method import Around, Method, Phase, Read, param
+from sdgbench.methods._advst_ops import FAMILIES, Link, apply, draw_chain, draw_link
 from sdgbench.methods._ascent import frozen, mean_square
 from sdgbench.methods._heads import feature_width
 from sdgbench.methods._losses import entropy, supervised_contrast
@@ -32,20 +32,28 @@ class AdvST(Method):
     images, near the source in feature space. domains=0 is ERM.
     """
 
+    families: ClassVar = FAMILIES
+
     @dataclass(frozen=True)
     class Params:
         """Published values for Digits (released code); datasets that it lacks use the same."""
 
         domains: int = param(5, "newest domains in the training set (code: 5); 0: ERM")
         longest: int = param(3, "maximum number of operations in a chain (code)")
-        rate: float = param(0.2, "rate of RMSprop on the operations' values (code)")
+        rate: float = param(
+            0.2, "rate of RMSprop on the operations' values (code)", search=Around(10)
+        )
         ascent_steps: int = param(20, "maximum number of ascent steps (code)")
         tolerance: float = param(0.1, "the ascent ends if its objective changes by less (code)")
-        distance: float = param(100.0, "weight of the mean square of z - z+ in the ascent (code)")
+        distance: float = param(
+            100.0, "weight of the mean square of z - z+ in the ascent (code)", search=Around(10)
+        )
         eta: float = param(0.0, "weight of the entropy in the ascent (code; AdvST-ME: 10)")
         contrast: float = param(1.0, "weight of the supervised contrastive loss (code)")
         temperature: float = param(0.07, "temperature of the contrastive loss (code)")
-        confidence: float = param(10.0, "weight of the entropy that training maximises (code)")
+        confidence: float = param(
+            10.0, "weight of the entropy that training maximises (code)", search=Around(10)
+        )
         ascent_batch: int = param(256, "images that share a chain (code)")
         max_batches: int | None = param(None, "maximum number of batches per domain; none: all")
         compat: bool = param(
@@ -188,4 +196,4 @@ class AdvSTME(AdvST):
     class Params(AdvST.Params):
         """As AdvST, eta 10."""
 
-        eta: float = param(10.0, "weight of the entropy in the ascent (code)")
+        eta: float = param(10.0, "weight of the entropy in the ascent (code)", search=Around(10))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torchvision.transforms import RandomResizedCrop
 
-from sdgbench.method import Method, param
+from sdgbench.method import Around, Method, Uniform, param
 from sdgbench.methods._ascent import frozen
 from sdgbench.methods._losses import js_divergence
 from sdgbench.methods.randconv import convolve, draw_kernel
@@ -37,6 +37,8 @@ class ALT(Method):
     augmentation is the recipe's; alt-crop adds that of the paper. warmup=1 is ERM.
     """
 
+    families: ClassVar = ("channels", "hue", "invert")
+
     @dataclass(frozen=True)
     class Params:
         """Published values for Digits (released code); other datasets use the same."""
@@ -45,10 +47,16 @@ class ALT(Method):
         ascent_steps: int = param(
             10, "Adam steps of the transformation network (code); 0: it stays random"
         )
-        ascent_lr: float = param(5e-6, "Adam learning rate of the transformation network (code)")
-        variation: float = param(1.0, "weight of its output's total variation (code)")
-        clean: float = param(0.25, "weight of the loss on clean images (code)")
-        consistency: float = param(0.75, "weight of the consistency (code)")
+        ascent_lr: float = param(
+            5e-6, "Adam learning rate of the transformation network (code)", search=Around(10)
+        )
+        variation: float = param(
+            1.0, "weight of its output's total variation (code)", search=Around(10)
+        )
+        clean: float = param(
+            0.25, "weight of the loss on clean images (code)", search=Uniform(0.1, 1.0)
+        )
+        consistency: float = param(0.75, "weight of the consistency (code)", search=Around(10))
         crop: float = param(
             1.0, "smallest share of the area that random crops keep (code: 0.5); 1: no crops"
         )
@@ -173,4 +181,8 @@ class ALTCrop(ALT):
     class Params(ALT.Params):
         """As ALT, with crops."""
 
-        crop: float = param(0.5, "smallest share of the area that random crops keep (code)")
+        crop: float = param(
+            0.5,
+            "smallest share of the area that random crops keep (code)",
+            search=Uniform(0.3, 1.0),
+        )

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from sdgbench.method import Method, Phase, param
+from sdgbench.method import Around, Integers, Method, Phase, Uniform, param
 from sdgbench.methods import _image_ops as ops
 from sdgbench.methods._losses import js_divergence
 from sdgbench.methods._random_ops import Ranges, apply, pick, signs
@@ -30,14 +30,22 @@ class AugMix(Method):
     Operations are Pillow's, without those that overlap with the corruptions of CIFAR-10-C.
     """
 
+    families: ClassVar = ("posterize", "solarize", "rotate", "shear")
+
     @dataclass(frozen=True)
     class Params:
         """Values of the released script for CIFAR-10."""
 
-        weight: float = param(12.0, "weight of the consistency (code); 0: ERM")
-        severity: float = param(3.0, "strengths are drawn from U(0.1, severity), of 10 (code)")
-        width: int = param(3, "chains per mixture (code)")
-        depth: int = param(3, "operations per chain are drawn from 1 to depth (code)")
+        weight: float = param(12.0, "weight of the consistency (code); 0: ERM", search=Around(10))
+        severity: float = param(
+            3.0,
+            "strengths are drawn from U(0.1, severity), of 10 (code)",
+            search=Uniform(1.0, 10.0),
+        )
+        width: int = param(3, "chains per mixture (code)", search=Integers(1, 5))
+        depth: int = param(
+            3, "operations per chain are drawn from 1 to depth (code)", search=Integers(1, 4)
+        )
 
         def __post_init__(self) -> None:
             if self.weight < 0 or not 0.1 <= self.severity <= FULL:

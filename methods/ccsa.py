@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sdgbench.method import param
+from sdgbench.method import Around, Uniform, param
 from sdgbench.methods._pairs import TwoBatches
 from sdgbench.registry import register_method
 
@@ -26,8 +26,12 @@ class CCSA(TwoBatches):
     class Params:
         """Values of the authors' code, which differ from the paper's by factors of 1/2 only."""
 
-        weight: float = param(0.25, "share of the alignment loss, 0 to 1; 0: this is ERM")
-        margin: float = param(1.0, "distance up to which different classes are pushed apart")
+        weight: float = param(
+            0.25, "share of the alignment loss, 0 to 1; 0: this is ERM", search=Uniform(0.05, 0.95)
+        )
+        margin: float = param(
+            1.0, "distance up to which different classes are pushed apart", search=Around(10)
+        )
         negatives: int = param(3, "random pairs of different classes kept per pair of one class")
         normalise: bool = param(False, "align features of length 1; false: as in the code")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sdgbench.method import param
+from sdgbench.method import Around, Uniform, param
 from sdgbench.methods._pairs import TwoBatches
 from sdgbench.registry import register_method
 
@@ -28,9 +28,13 @@ class DSNE(TwoBatches):
         """Values of the authors' digit experiments."""
 
         weight: float = param(
-            0.25, "share of the d-SNE loss, 0 to 1 (their scripts' default: 0.1); 0: this is ERM"
+            0.25,
+            "share of the d-SNE loss, 0 to 1 (their scripts' default: 0.1); 0: this is ERM",
+            search=Uniform(0.05, 0.95),
         )
-        margin: float = param(1.0, "by how much the squared distances should differ")
+        margin: float = param(
+            1.0, "by how much the squared distances should differ", search=Around(10)
+        )
         normalise: bool = param(
             False, "compare features of length 1, an option of the code; false: its default"
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sdgbench.method import param
+from sdgbench.method import Uniform, param
 from sdgbench.methods._feature_statistics import EPSILON, FeatureStatistics
 from sdgbench.registry import register_method
 
@@ -25,7 +25,9 @@ class DSU(FeatureStatistics):
     class Params(FeatureStatistics.Params):
         """Published values (released code)."""
 
-        factor: float = param(1.0, "factor of the batch's standard deviations (code)")
+        factor: float = param(
+            1.0, "factor of the batch's standard deviations (code)", search=Uniform(0.1, 2.0)
+        )
 
     def restyle(self, feature_map: Tensor, mean: Tensor, std: Tensor) -> Tensor:
         """Noise is independent for each image, each channel and both statistics."""

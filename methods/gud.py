@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from sdgbench.method import Phase, Read, param
+from sdgbench.method import Around, Integers, Phase, Read, param
 from sdgbench.methods._ascent import Ascending, Gain, frozen, mean_square
 from sdgbench.networks import Network
 from sdgbench.registry import register_method
@@ -23,9 +23,11 @@ class GUD(Ascending):
     class Params(Ascending.Params):
         """Published values for Digits (released code)."""
 
-        K: int = param(6, "augmented domains (released code: 6); 0: ERM")
+        K: int = param(6, "augmented domains (released code: 6); 0: ERM", search=Integers(1, 6))
         T_adv: int = param(15, "ascent steps per image")
-        gamma: float = param(1.0, "weight of the constraint, the mean square of z - z+")
+        gamma: float = param(
+            1.0, "weight of the constraint, the mean square of z - z+", search=Around(100)
+        )
 
     # The ascent step for SYNTHIA is not published. It was chosen on the source, so that images
     # move about as far as digits do (0.006 per pixel); four times the pixels need four times the

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from sdgbench.method import Phase, Read, param
+from sdgbench.method import Around, Integers, Phase, Read, param
 from sdgbench.methods._ascent import frozen
 from sdgbench.methods.gud import GUD
 from sdgbench.networks import Network
@@ -28,9 +28,11 @@ class GUDEnsemble(GUD):
     class Params(GUD.Params):
         """As recalled from the paper; the ensemble's code was never released."""
 
-        K: int = param(2, "augmented domains of each member; 0: ERM")
+        K: int = param(2, "augmented domains of each member; 0: ERM", search=Integers(1, 3))
         members: int = param(7, "networks; the ratio of cost that M-ADA reports confirms seven")
-        gamma: float = param(1.0, "constraint weight of member 1; each next has a tenth of it")
+        gamma: float = param(
+            1.0, "constraint weight of member 1; each next has a tenth of it", search=Around(100)
+        )
         decision: Literal["confident", "mean"] = param(
             "confident", "per image: the member with the largest softmax, or their mean softmax"
         )

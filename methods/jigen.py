@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sdgbench.method import Method, Phase, param
+from sdgbench.method import Method, Phase, Uniform, param
 from sdgbench.methods._permutations import PERMUTATIONS
 from sdgbench.registry import register_method
 
@@ -32,9 +32,13 @@ class JiGen(Method):
         """The published commands have weight 0.9 with bias 0.7, and weight 0.7 with bias 0.9."""
 
         weight: float = param(
-            0.7, "weight of the jigsaw loss; 0: this is ERM, nothing is resized or shuffled"
+            0.7,
+            "weight of the jigsaw loss; 0: this is ERM, nothing is resized or shuffled",
+            search=Uniform(0.1, 1.5),
         )
-        bias: float = param(0.6, "probability that an image is not shuffled")
+        bias: float = param(
+            0.6, "probability that an image is not shuffled", search=Uniform(0.3, 0.95)
+        )
         classify: Literal["ordered", "all"] = param(
             "ordered", "images in the class loss: ordered (paper) or all (code)"
         )

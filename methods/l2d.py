@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sdgbench.errors import UserError
-from sdgbench.method import Method, param
+from sdgbench.method import Around, Method, Uniform, param
 from sdgbench.methods._ascent import without_weight_gradients
 from sdgbench.methods._heads import feature_width
 from sdgbench.methods._l2d_losses import club, conditional_mmd, negative_likelihood
@@ -34,17 +34,29 @@ class L2D(Method):
     and code, then the style module. strength=0 is ERM.
     """
 
+    families: ClassVar = ("channels", "hue", "invert")
+
     @dataclass(frozen=True)
     class Params:
         """Published values (released code, for PACS); ``per_dataset`` has a later code's."""
 
-        strength: float = param(0.6, "share of the image in another style (code); 0: ERM")
+        strength: float = param(
+            0.6, "share of the image in another style (code); 0: ERM", search=Uniform(0.1, 1.0)
+        )
         kernel_sizes: tuple[int, ...] = param((5, 9, 13, 17), "of the style module (code)")
-        contrast: float = param(1.0, "weight of the supervised contrastive loss (code)")
+        contrast: float = param(
+            1.0, "weight of the supervised contrastive loss (code)", search=Around(10)
+        )
         temperature: float = param(0.07, "temperature of the contrastive loss (code)")
-        likelihood: float = param(1.0, "weight of the likelihood of the other style's code (code)")
-        style_lr: float = param(0.005, "SGD learning rate of the style module (code)")
-        club: float = param(0.1, "weight of the mutual information in the module's loss (code)")
+        likelihood: float = param(
+            1.0, "weight of the likelihood of the other style's code (code)", search=Around(10)
+        )
+        style_lr: float = param(
+            0.005, "SGD learning rate of the style module (code)", search=Around(10)
+        )
+        club: float = param(
+            0.1, "weight of the mutual information in the module's loss (code)", search=Around(10)
+        )
 
         def __post_init__(self) -> None:
             if not 0 <= self.strength <= 1 or self.temperature <= 0:

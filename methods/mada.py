@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from sdgbench.method import Phase, Read, param
+from sdgbench.method import Around, Phase, Read, param
 from sdgbench.methods._ascent import Ascending, Gain, frozen, mean_square
 from sdgbench.methods._wae import OTHER_WAE, AutoEncoding
 from sdgbench.registry import register_method
@@ -30,8 +30,10 @@ class MADA(AutoEncoding, Ascending):
     class Params(Ascending.Params, AutoEncoding.Params):
         """Published values for Digits; ``per_dataset`` has those of other datasets."""
 
-        alpha: float = param(1.0, "weight of the constraint, the mean square of z - z+")
-        beta: float = param(2000.0, "weight of the relaxation, a mean square")
+        alpha: float = param(
+            1.0, "weight of the constraint, the mean square of z - z+", search=Around(10)
+        )
+        beta: float = param(2000.0, "weight of the relaxation, a mean square", search=Around(10))
         meta: bool = param(True, "evaluate augmented batches after an inner step on the source")
         first_order: bool = param(False, "drop the second-order term of the meta step")
         inner_lr: float | None = param(None, "inner learning rate; none: the current outer one")

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from sdgbench.method import Phase, Read, param
+from sdgbench.method import Around, Integers, Phase, Read, param
 from sdgbench.methods._ascent import Gain
 from sdgbench.methods._losses import entropy
 from sdgbench.methods.gud import EVERYTHING, GUD
@@ -25,9 +25,17 @@ class MEADA(GUD):
     class Params(GUD.Params):
         """Published values for Digits (released scripts)."""
 
-        K: int = param(3, "rounds, each of which doubles the training set (code: 3); 0: ERM")
+        K: int = param(
+            3,
+            "rounds, each of which doubles the training set (code: 3); 0: ERM",
+            search=Integers(1, 3),
+        )
         clamp: bool = param(True, "clamp augmented images to [0, 1] after the ascent (code: yes)")
-        eta: float = param(10.0, "weight of the entropy (scripts: 10; the argument's default: 1)")
+        eta: float = param(
+            10.0,
+            "weight of the entropy (scripts: 10; the argument's default: 1)",
+            search=Around(10),
+        )
         rounded: bool = param(False, "round augmented images to 8 bits (code: on CIFAR only)")
 
     # The code's rate on CIFAR is 20 on means over 128 of images in [-1, 1]: 20 / 128 / 4 per image

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sdgbench.method import param
+from sdgbench.method import Around, param
 from sdgbench.methods._feature_statistics import FeatureStatistics
 from sdgbench.registry import register_method
 
@@ -21,7 +21,9 @@ class MixStyle(FeatureStatistics):
     class Params(FeatureStatistics.Params):
         """Published values (released code)."""
 
-        alpha: float = param(0.1, "an image keeps a share from Beta(alpha, alpha) (code)")
+        alpha: float = param(
+            0.1, "an image keeps a share from Beta(alpha, alpha) (code)", search=Around(10)
+        )
 
         def __post_init__(self) -> None:
             super().__post_init__()

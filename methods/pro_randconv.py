@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torchvision.ops import deform_conv2d
 from torchvision.transforms.v2 import functional as vision
 
-from sdgbench.method import Method, Phase, param
+from sdgbench.method import Around, Integers, Method, Phase, Uniform, param
 from sdgbench.registry import register_method
 from sdgbench.training.device import to_device
 
@@ -31,19 +31,27 @@ class ProRandConv(Method):
     points below the paper on Digits.
     """
 
+    families: ClassVar = ("channels", "hue", "invert", "wave")
+
     @dataclass(frozen=True)
     class Params:
         """Values that codes of others agree on."""
 
-        weight: float = param(1.0, "weight of the loss on transformed images (paper); 0: ERM")
-        repeats: int = param(10, "the block is applied 1 to this many times (paper)")
+        weight: float = param(
+            1.0, "weight of the loss on transformed images (paper); 0: ERM", search=Around(4)
+        )
+        repeats: int = param(
+            10, "the block is applied 1 to this many times (paper)", search=Integers(1, 20)
+        )
         offsets: float | None = param(
             None, "largest scale of the offsets; none: 0.2, or 0.5 above 64 pixels (paper)"
         )
         field: Literal["smooth", "blurred", "white"] = param(
             "smooth", "offsets: Gaussian field (two of four codes), blurred noise, or noise"
         )
-        contrast: float = param(0.5, "standard deviation of gamma and beta (paper)")
+        contrast: float = param(
+            0.5, "standard deviation of gamma and beta (paper)", search=Uniform(0.1, 1.0)
+        )
 
         def __post_init__(self) -> None:
             if self.weight < 0 or self.repeats < 1 or self.contrast < 0:

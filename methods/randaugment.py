@@ -1,11 +1,12 @@
 """RandAugment: several random operations per image, all of one strength."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from sdgbench.method import Method, Phase, param
+from sdgbench.method import Integers, Method, Phase, Uniform, param
 from sdgbench.methods import _image_ops as ops
 from sdgbench.methods._random_ops import FOURTEEN, Ranges, apply, pick, signs
 from sdgbench.registry import register_method
@@ -29,12 +30,16 @@ class RandAugment(Method):
     1.9: the ranges of TrivialAugment's code for RandAugment.
     """
 
+    families: ClassVar = ("channels", "hue", "posterize", "solarize", "rotate", "shear")
+
     @dataclass(frozen=True)
     class Params:
         """Values of the Digits baselines of later papers."""
 
-        N: int = param(3, "operations per image (later papers); 0: ERM")
-        M: float = param(4.0, "strength of all operations, of 30 (later papers)")
+        N: int = param(3, "operations per image (later papers); 0: ERM", search=Integers(1, 5))
+        M: float = param(
+            4.0, "strength of all operations, of 30 (later papers)", search=Uniform(1.0, 30.0)
+        )
 
         def __post_init__(self) -> None:
             if self.N < 0 or not 0 <= self.M <= FULL:

@@ -1,13 +1,13 @@
 """RandConv: random convolutions of the images, which keep shapes and change textures."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sdgbench.method import Method, Phase, param
+from sdgbench.method import Around, Method, Phase, Uniform, param
 from sdgbench.methods._losses import js_divergence
 from sdgbench.registry import register_method
 
@@ -26,14 +26,20 @@ class RandConv(Method):
     released script for Digits. None are released for other datasets, which use the same.
     """
 
+    families: ClassVar = ("channels", "hue", "invert")
+
     @dataclass(frozen=True)
     class Params:
         """Values of the released script for Digits."""
 
-        weight: float = param(10.0, "weight of the consistency (code); 0: one view, no consistency")
+        weight: float = param(
+            10.0, "weight of the consistency (code); 0: one view, no consistency", search=Around(10)
+        )
         kernel_sizes: tuple[int, ...] = param((1, 3, 5, 7), "sizes that are drawn from (code)")
         mix: bool = param(True, "mix with the image, by a share from U(0, 1) (RC-mix)")
-        probability: float = param(1.0, "probability that a view is convolved; 0: ERM")
+        probability: float = param(
+            1.0, "probability that a view is convolved; 0: ERM", search=Uniform(0.3, 1.0)
+        )
         views: Literal["independent", "chained"] = param(
             "independent",
             "views 2 and 3 are made from the image (paper) or from view 1: chained (code)",
@@ -110,6 +116,10 @@ class RandConvImage(RandConv):
     class Params(RandConv.Params):
         """As RandConv, with the published values of RC-img."""
 
-        weight: float = param(5.0, "weight of the consistency; 0: one view, no consistency")
+        weight: float = param(
+            5.0, "weight of the consistency; 0: one view, no consistency", search=Around(10)
+        )
         mix: bool = param(False, "mix with the image, by a share from U(0, 1) (RC-mix)")
-        probability: float = param(0.5, "probability that a view is convolved; 0: ERM")
+        probability: float = param(
+            0.5, "probability that a view is convolved; 0: ERM", search=Uniform(0.3, 1.0)
+        )

@@ -1,10 +1,11 @@
 """TrivialAugment: one random operation per image, at a random strength."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
-from sdgbench.method import Method, Phase, param
+from sdgbench.method import Method, Phase, Uniform, param
 from sdgbench.methods import _image_ops as ops
 from sdgbench.methods._random_ops import FOURTEEN, Ranges, apply, pick, signs
 from sdgbench.registry import register_method
@@ -27,11 +28,15 @@ class TrivialAugment(Method):
     neighbour and whole degrees are those of the released code.
     """
 
+    families: ClassVar = ("channels", "hue", "posterize", "solarize", "rotate", "shear")
+
     @dataclass(frozen=True)
     class Params:
         """The method has no parameters of its own, by design."""
 
-        probability: float = param(1.0, "probability that an image is augmented; 0: ERM")
+        probability: float = param(
+            1.0, "probability that an image is augmented; 0: ERM", search=Uniform(0.3, 1.0)
+        )
 
         def __post_init__(self) -> None:
             if not 0 <= self.probability <= 1:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sdgbench.api.reproduce import Reproduction, reproduce
     from sdgbench.api.run import RunsFailed, run
     from sdgbench.api.tables import Tables
+    from sdgbench.api.tune import Tuning, tune
     from sdgbench.errors import UserError
     from sdgbench.registry import (
         add_plugin,
@@ -30,6 +31,7 @@ __all__ = [
     "Reproduction",
     "RunsFailed",
     "Tables",
+    "Tuning",
     "UserError",
     "add_plugin",
     "evaluate",
@@ -45,6 +47,7 @@ __all__ = [
     "register_network",
     "reproduce",
     "run",
+    "tune",
 ]
 
 _MODULES = {
@@ -56,6 +59,7 @@ _MODULES = {
     "sdgbench.api.reproduce": ("Reproduction", "reproduce"),
     "sdgbench.api.run": ("RunsFailed", "run"),
     "sdgbench.api.tables": ("Tables",),
+    "sdgbench.api.tune": ("Tuning", "tune"),
     "sdgbench.errors": ("UserError",),
     "sdgbench.registry": ("add_plugin", "register_dataset", "register_method", "register_network"),
 }

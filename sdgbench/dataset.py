@@ -26,6 +26,7 @@ class Dataset:
     )
     version: ClassVar[int] = 1  # raise it when content or protocol changes: records then differ
     streams: ClassVar[bool] = False  # its images are large: set it on the domains that it makes
+    families: ClassVar[tuple[str, ...]] = ()  # of spec/shifts.py, that its targets resemble
     colours: ClassVar[tuple[tuple[int, int, int], ...]] = ()  # of the classes, on label maps
 
     @dataclass(frozen=True)

@@ -15,13 +15,25 @@ from sdgbench import networks
 from sdgbench.errors import UserError
 from sdgbench.recipe import Recipe
 from sdgbench.spec.parameters import param
+from sdgbench.spec.search import Around, Integers, LogUniform, OneOf, Uniform
 from sdgbench.spec.seeds import derive
 from sdgbench.task import Task
 from sdgbench.training import optimisation
 from sdgbench.training.device import Device
 from sdgbench.training.pool import Pool
 
-__all__ = ["Method", "MethodContext", "Phase", "Read", "param"]
+__all__ = [
+    "Around",
+    "Integers",
+    "LogUniform",
+    "Method",
+    "MethodContext",
+    "OneOf",
+    "Phase",
+    "Read",
+    "Uniform",
+    "param",
+]
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,7 @@ class Method:
     recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # its published one, by dataset
     flags: ClassVar[Mapping[str, str]] = {}  # such as reconstruction: why it has this flag
     skips: ClassVar[Mapping[str, str]] = {}  # kind of task: why the method makes no sense there
+    families: ClassVar[tuple[str, ...]] = ()  # of spec/shifts.py, that its own augmentation uses
 
     @dataclass(frozen=True)
     class Params:

@@ -5,8 +5,10 @@ from typing import Any, Literal
 
 from sdgbench.spec import augmentations
 from sdgbench.spec.parameters import param
+from sdgbench.spec.search import Around
 
 PRESETS = ("paper", "quick", "smoke")
+SEARCHABLE = ("lr", "momentum", "weight_decay")  # the rest is what makes runs comparable
 LATER_FIELDS = ("weights", "weights_sha256")  # records from before they existed lack them
 
 
@@ -18,7 +20,7 @@ class Recipe:
     pretrained: bool = param(False, "start from the hub's weights, where the network has some")
     image_size: tuple[int, int] = param((32, 32), "height and width of the network's input")
     optimiser: Literal["adam", "sgd"] = param("adam", "optimiser of the task network")
-    lr: float = param(1e-4, "initial learning rate")
+    lr: float = param(1e-4, "initial learning rate", search=Around(10))
     momentum: float = param(0.0, "momentum of sgd (Nesterov's when above 0)")
     weight_decay: float = param(0.0, "weight decay")
     schedule: Literal["constant", "linear", "cosine", "step"] = param(

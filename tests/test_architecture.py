@@ -30,7 +30,7 @@ LAYERS = (
     ("methods", "datasets"),
     ("leaderboard",),
     ("launch",),
-    ("adapt", "conformance"),
+    ("adapt", "conformance", "tuning"),
     ("report",),
     ("paper",),
     ("api",),

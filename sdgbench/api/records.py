@@ -166,6 +166,7 @@ COLUMNS = (
     "value",
     "flags",
     "reduced_scale",
+    "tuned",
 )
 
 
@@ -183,6 +184,7 @@ def _rows(record: Record, run: Run) -> Iterator[dict[str, Any]]:
         "seed": spec.seed,
     }
     notes = {"flags": _flags(record), "reduced_scale": record.flags.reduced_scale or ""}
+    notes["tuned"] = spec.tuned
     for choice, scores in run.scores.items():
         for number, domain in enumerate(run.protocol.domains):
             tags = {f"tag_{key}": value for key, value in run.protocol.tags[number].items()}

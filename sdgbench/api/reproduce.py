@@ -128,6 +128,7 @@ def reproduce(
         device or _device(record),
         redo=True,
         execution=_execution(record, threads),
+        tuned=record.tuned,
     )
     target = Path(to) / spec.dataset / spec.method / spec.id
     if target.resolve() == original.folder.resolve():

@@ -16,6 +16,7 @@ from sdgbench.errors import Interrupted, UserError
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)  # a full disk, a closed terminal
 VERBS = {
     "run": "Train and evaluate methods on datasets.",
+    "tune": "Search for a method's setting on the source alone.",
     "status": "Show the state and progress of all runs.",
     "cancel": "Cancel the Slurm jobs of runs.",
     "adapt": "Fine-tune finished runs on a few images of a target.",

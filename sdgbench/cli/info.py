@@ -100,7 +100,9 @@ def _settings(console: "Console", title: str, cls: Any, values: dict[str, Any]) 
             table.add_column(column, no_wrap=column == "key", overflow="fold")
         for name, field in fields.items():
             default = parameters.show(values.get(name, field.default)) or "-"
-            table.add_row(escape(name), escape(default), escape(f"{field.doc} ({field.type_name})"))
+            range_ = f"; tune: {field.search}" if field.search else ""
+            about = f"{field.doc} ({field.type_name}{range_})"
+            table.add_row(escape(name), escape(default), escape(about))
         console.print(table)
 
 

@@ -53,6 +53,7 @@ def _facts(console: "Console", record: "Record", folder: Path) -> None:
         "trained": f"elsewhere: {record.elsewhere.model}" if record.elsewhere else "here",
         "network": str(spec.recipe.get("network", "")),
         "settings": ", ".join(f"{key}={show(value)}" for key, value in settings.items()),
+        "tuned": f"by the search {record.tuned.search}" if record.tuned else "",
         "source": f"{source.name}, {source.train.count:,} images" if source.name else "",
         "reduced scale": flags.reduced_scale or "",
         "flags": ", ".join([*flags.method, *map(str, flags.other)]),

@@ -1,15 +1,16 @@
 """Checks that a method's default and per-dataset values fit its parameters."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from sdgbench import registry
 from sdgbench.conformance.outcome import Failed
-from sdgbench.errors import unknown
+from sdgbench.errors import UserError, unknown
 from sdgbench.method import Method
 from sdgbench.recipe import PRESETS, Recipe
-from sdgbench.spec import parameters
+from sdgbench.spec import parameters, search, shifts
 
 
 def check(cls: type[Method], fields: Mapping[str, parameters.Field]) -> None:
@@ -21,7 +22,12 @@ def check(cls: type[Method], fields: Mapping[str, parameters.Field]) -> None:
                 f'{name}: ... = param(default, "what it does").'
             )
         _refuse_unfit(f"The default of {name}", field.default, field)
+        _check_search(cls, field)
     parameters.build(cls.Params, {})
+    for name in cls.families:
+        if name not in shifts.FAMILIES:
+            error = unknown("family", name, shifts.FAMILIES)
+            raise Failed(f"{cls.__name__}.families is wrong. {error}")
     known = _per_dataset_keys()
     for key, values in cls.per_dataset.items():
         if key not in known:
@@ -44,6 +50,26 @@ def check(cls: type[Method], fields: Mapping[str, parameters.Field]) -> None:
                 raise Failed(f'{cls.__name__}.recipes["{key}"] is wrong. {error}')
             field = parameters.fields(Recipe)[name]
             _refuse_unfit(f'{cls.__name__}.recipes["{key}"]["{name}"]', value, field)
+
+
+def _check_search(cls: type[Method], field: parameters.Field) -> None:
+    """Refuse a range whose ends the method does not take."""
+    values = field.search
+    if values is None:
+        return
+    if not isinstance(values, search.Declared):
+        raise Failed(
+            f"The search of {field.name} is {values!r}. Use a range, such as LogUniform(0.1, 10)."
+        )
+    around = values.around(field.default) if isinstance(values, search.Around) else values
+    if around is None:
+        return  # such as 0, which is not searched
+    try:
+        search.check_fits(field.name, field, around)
+        for end in (0.0, math.nextafter(1, 0)):
+            parameters.build(cls.Params, {field.name: around.at(end)})
+    except UserError as error:
+        raise Failed(f"The search of {field.name} is wrong. {error}") from None
 
 
 def _per_dataset_keys() -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sdgbench import registry, storage
+from sdgbench.recipe import SEARCHABLE
 from sdgbench.records.schema import Record
 from sdgbench.spec import parameters
 
@@ -27,6 +28,7 @@ def contradictions(record: Record, folder: Path) -> Iterator[str]:
     if record.id != spec.id:
         yield f"its id is {record.id}, but the specification has the id {spec.id}."
     yield from _on_recipe(record)
+    yield from _on_search(record)
     yield from _on_flags(record)
     yield from _on_results(record)
     yield from _on_curve(record, folder)
@@ -62,6 +64,25 @@ def _on_recipe(record: Record) -> Iterator[str]:
                 yield f"recipe.{key} is {value}, but the preset {spec.preset} has {preset[key]}."
     if preset["reduced"] and not spec.recipe["reduced"]:
         yield f"the preset {spec.preset} is at reduced scale, and the record does not say so."
+
+
+def _on_search(record: Record) -> Iterator[str]:
+    """What a search chose is what was run, on a seed that it did not use."""
+    spec, tuned = record.spec, record.tuned
+    if spec.tuned != (tuned.search if tuned else ""):
+        yield f"tuned: the specification names the search {spec.tuned or 'none'}."
+    if tuned is None:
+        return
+    if spec.seed in tuned.seeds:
+        yield f"tuned: the search used the seed {spec.seed}, too."
+    preset = parameters.as_plain(spec.dataset_class.recipe(spec.preset))
+    for key, value in tuned.recipe.items():
+        if key not in SEARCHABLE or value != preset[key]:
+            yield f"tuned: recipe.{key} was not {value} before the search."
+    used = {**spec.params, **{f"recipe.{key}": value for key, value in spec.recipe.items()}}
+    for key, value in tuned.values.items():
+        if used.get(key) != value:
+            yield f"tuned: the search chose {key}={value}, and {used.get(key)} was used."
 
 
 def _on_flags(record: Record) -> Iterator[str]:

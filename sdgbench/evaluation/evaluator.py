@@ -16,7 +16,7 @@ from sdgbench.records.schema import Average, Choice, ChoiceResult, DomainContent
 from sdgbench.records.scores import DomainScore
 from sdgbench.reporter import Reporter
 from sdgbench.training import checkpoint, distributed
-from sdgbench.training.feeds import Images
+from sdgbench.training.feeds import ScoredImages
 from sdgbench.training.streaming import open_images
 
 Weights = dict[str, dict[str, Tensor]]
@@ -27,7 +27,7 @@ class NotFinite(RuntimeError):
 
 
 def score_domain(
-    method: Method, images: Images, batch: int, name: str = "a domain"
+    method: Method, images: ScoredImages, batch: int, name: str = "a domain"
 ) -> tuple[DomainScore, np.ndarray]:
     """Metrics and predictions of the method with its current weights; NotFinite names ``name``."""
     classes = method.task.classes

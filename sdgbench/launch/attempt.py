@@ -12,8 +12,10 @@ from typing import Literal
 from sdgbench import registry
 from sdgbench.errors import Interrupted, UserError
 from sdgbench.launch.execute import execute
-from sdgbench.records.schema import Record
-from sdgbench.records.store import Store
+from sdgbench.launch.trial import execute_trial
+from sdgbench.records.schema import Record, Tuned
+from sdgbench.records.searches import TRIAL, Trial, read_trial
+from sdgbench.records.store import RECORD, Store
 from sdgbench.reporter import Reporter
 from sdgbench.spec.run_spec import RunSpec
 from sdgbench.training import distributed
@@ -43,6 +45,13 @@ class RunOptions:
     redo: bool = False
     timeout_seconds: float | None = None  # after which a run is ended; None: never
     execution: Execution = field(default_factory=Execution)  # the precision is each run's
+    trials: bool = False  # the runs are trials of a search: no target is opened
+    tuned: Tuned | None = None  # the search that chose the setting of runs that are tuned
+
+    @property
+    def store(self) -> Store:
+        """The folder of the runs."""
+        return Store(self.runs, TRIAL if self.trials else RECORD)
 
 
 @dataclass
@@ -54,18 +63,22 @@ class Result:
     record: Record | None = None
     remark: str = ""
     seconds: float = 0.0
+    trial: Trial | None = None  # instead of a record, where the run is one
 
 
 def delete_for_redo(spec: RunSpec, options: RunOptions) -> None:
     """Delete what exists of a run, with ``--redo`` or after its method's file was fixed.
 
+    A trial of an older version of the file goes, too: a choice compares trials of one version.
+
     A run that a process works on is left alone. A failed run starts from its beginning when the
     file has changed: one half by the old file and one by the new would be neither.
     """
-    store = Store(options.runs)
+    store = options.store
     if spec.skipped() or (state := store.state(spec)) == "running":
         return
-    if options.redo or (state == "failed" and _is_fixed(spec, store)):
+    stale = options.trials and state == "done" and _is_stale(read_trial(store.folder(spec)))
+    if options.redo or stale or (state == "failed" and _is_fixed(spec, store)):
         shutil.rmtree(store.folder(spec), ignore_errors=True)
 
 
@@ -79,10 +92,12 @@ def _is_fixed(spec: RunSpec, store: Store) -> bool:
 
 def existing_result(spec: RunSpec, options: RunOptions) -> Result | None:
     """The result of a run that needs no work; None if it must be executed. Only looks."""
-    store = Store(options.runs)
+    store = options.store
     if reason := spec.skipped():
         return Result(spec, "skipped", remark=reason)
     state = store.state(spec)
+    if state == "done" and options.trials:
+        return Result(spec, "finished before", trial=read_trial(store.folder(spec)))
     if state == "done":
         record = store.record(spec)
         return Result(spec, "finished before", record, _changed_since(record))
@@ -106,16 +121,7 @@ def run_one(
         result = distributed.on_rank_zero(lambda: existing_result(spec, options))
         if result is None:
             with reporter as opened_reporter:
-                record = execute(
-                    spec,
-                    Store(options.runs),
-                    options.data,
-                    device,
-                    opened_reporter,
-                    options.checkpoint_seconds,
-                    should_stop,
-                )
-            result = Result(spec, "done", record)
+                result = _execute(spec, options, device, opened_reporter, should_stop)
     except Interrupted as error:
         result = Result(spec, "stopped", remark=str(error))
     except UserError as error:
@@ -130,7 +136,7 @@ def run_one(
             raise
         if distributed.is_rank_zero():
             with suppress(UserError):  # a full disk must not stop the other runs
-                Store(options.runs).fail(spec, error)
+                options.store.fail(spec, error)
         first_line = (str(error).strip().splitlines() or [""])[0]
         if isinstance(error, SystemExit):
             first_line = f"its code called sys.exit({error.code!r})"
@@ -139,6 +145,23 @@ def run_one(
         raise RuntimeError(f"process {distributed.rank()} ended alone: {result.remark}")
     result.seconds = time.perf_counter() - began
     return result
+
+
+def _execute(
+    spec: RunSpec,
+    options: RunOptions,
+    device: Device,
+    reporter: Reporter,
+    should_stop: Callable[[], bool],
+) -> Result:
+    where = (spec, options.store, options.data, device, reporter)
+    if options.trials:
+        trial = execute_trial(*where, options.checkpoint_seconds, should_stop)
+        return Result(spec, "done", trial=trial)
+    tuned = options.tuned if spec.tuned else None
+    return Result(
+        spec, "done", execute(*where, options.checkpoint_seconds, should_stop, tuned=tuned)
+    )
 
 
 def _is_the_users(error: BaseException, should_stop: Callable[[], bool]) -> bool:
@@ -150,8 +173,11 @@ def _is_the_users(error: BaseException, should_stop: Callable[[], bool]) -> bool
     return should_stop()  # a first Ctrl-C requests a stop, and only a second one raises
 
 
-def _changed_since(record: Record) -> str:
-    """A remark if a finished run was made by another version of its method's file."""
+def _is_stale(record: Record | Trial) -> bool:
+    """Whether a finished run was made by another version of its method's file."""
     now = registry.get("method", record.spec.method).source_sha256
-    same = record.code.method_file_sha256 in (None, now)
-    return "" if same else "made by another version of the method's file (--redo)"
+    return record.code.method_file_sha256 not in (None, now)
+
+
+def _changed_since(record: Record) -> str:
+    return "made by another version of the method's file (--redo)" if _is_stale(record) else ""

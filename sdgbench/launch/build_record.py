@@ -28,6 +28,7 @@ from sdgbench.records.schema import (
     Source,
     SplitContent,
     Transport,
+    Tuned,
     utc_now,
 )
 from sdgbench.spec.run_spec import RunSpec
@@ -57,6 +58,7 @@ def describe(
     started: str,
     folder: Path,
     opened_data: Sequence[str] = (),
+    tuned: Tuned | None = None,
 ) -> Record:
     """Everything that produced the run's numbers, and the numbers."""
     position = trainer.position
@@ -70,21 +72,27 @@ def describe(
         results=_results(evaluation, dataset, position, trainer.train_total),
         domains=evaluation.domains,
         missing_domains=evaluation.missing,
-        source=Source(
-            name=source.name,
-            train=SplitContent(count=len(source), sha256=source.sha256()),
-            val=SplitContent(count=len(validation), sha256=validation.sha256()),
-        ),
+        source=source_of(source, validation),
         efficiency=efficiency,
         transport=transport,
         embedding=embedding,
-        cost=_cost(trainer.plan, position),
+        cost=cost_of(trainer.plan, position),
         flags=_flags(spec, method, dataset, opened_data),
         weights=_weights(method),
         code=provenance.code(spec),
         packages=provenance.packages(),
         machine=machine_of(method.device.describe(), position.machines[:-1]),
         files={name: storage.sha256(folder / name) for name in FILES},
+        tuned=tuned,
+    )
+
+
+def source_of(source: Domain, validation: Domain) -> Source:
+    """The source of a run: how many images it has, and their hashes."""
+    return Source(
+        name=source.name,
+        train=SplitContent(count=len(source), sha256=source.sha256()),
+        val=SplitContent(count=len(validation), sha256=validation.sha256()),
     )
 
 
@@ -106,7 +114,7 @@ def _results(
     return results
 
 
-def _cost(plan: Sequence[Phase], position: Position) -> Cost:
+def cost_of(plan: Sequence[Phase], position: Position) -> Cost:
     """What the run took: seconds of each phase and of other work, images through the networks."""
     others = {kind: round(value, 3) for kind, value in position.seconds.items()}
     phases = [

@@ -18,7 +18,8 @@ from sdgbench.launch.progress import PROGRESS_FILE, RunProgress
 from sdgbench.launch.slurm.queue import QUEUE_FILE, QueuedJob
 from sdgbench.records.failure import FAILURE_FILE, Failure
 from sdgbench.records.folders import run_folders
-from sdgbench.records.store import Store
+from sdgbench.records.searches import TRIAL
+from sdgbench.records.store import RECORD, Store
 from sdgbench.spec.run_spec import run_label
 
 State = Literal["running", "failed", "pending", "interrupted", "done"]
@@ -65,7 +66,7 @@ def counts(statuses: Iterable[RunStatus]) -> dict[State, int]:
 
 def _files_of_runs(root: Path) -> Iterator[tuple[Path, set[str]]]:
     """Folders of runs and the names of their files; a folder with a lock alone is no run."""
-    run_files = {"spec.json", "record.json", QUEUE_FILE, FAILURE_FILE}
+    run_files = {"spec.json", RECORD, QUEUE_FILE, FAILURE_FILE}
     for folder in map(Path, run_folders(root)):
         with suppress(OSError):  # deleted meanwhile, or no permission to read it
             names = set(os.listdir(folder))  # noqa: PTH208
@@ -77,7 +78,7 @@ def _run_status(folder: Path, names: set[str], here: str, now: datetime) -> RunS
     progress = _read(folder, PROGRESS_FILE, names, RunProgress)
     queued = None
     state: State
-    if "record.json" in names:
+    if names & {RECORD, TRIAL}:
         state, detail = "done", ""
     elif progress and _is_alive(folder, progress, here, now):
         state, detail = "running", _describe_running(progress, here)

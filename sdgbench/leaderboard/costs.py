@@ -23,3 +23,23 @@ def other_seconds(run: Run) -> float | None:
     """Seconds of validation, evaluation, checkpoints and so on; None: not recorded."""
     seconds = run.cost.other_seconds.values()
     return math.fsum(seconds) if seconds else None
+
+
+def with_search(
+    read: Callable[[Run], float | None], key: Literal["images_forward", "seconds"]
+) -> Callable[[Run], float | None]:
+    """A reader of a run's cost plus that of the search that chose its setting, if one did."""
+
+    def total(run: Run) -> float | None:
+        value = read(run)
+        if run.tuned is None or value is None:
+            return value
+        searched = getattr(run.tuned, key)
+        return None if searched is None else value + searched
+
+    return total
+
+
+def all_seconds(run: Run) -> float | None:
+    """Seconds of training and everything else; None: not recorded."""
+    return run.cost.seconds if run.cost.train_seconds is not None else None

@@ -10,7 +10,7 @@ from sdgbench.leaderboard import environment
 from sdgbench.leaderboard.protocol import KnownProtocols, Protocol
 from sdgbench.leaderboard.runs import Run, as_run
 from sdgbench.leaderboard.table import facts
-from sdgbench.records.schema import Record
+from sdgbench.records.schema import Record, Tuned
 
 MOST_NAMES = 5  # in a note; the rest is counted
 
@@ -24,6 +24,7 @@ class Row:
     runs: dict[int, Run] = field(default_factory=dict)  # by seed, in order
     changed: Mapping[str, Any] | None = None  # parameters set by hand; None: not recorded
     version: str = ""  # start of the hash of the method's file, where rows differ in it alone
+    tuned: Tuned | None = None  # how a search chose the setting; None: none did
 
     @property
     def name(self) -> str:
@@ -106,8 +107,8 @@ class Leaderboard:
         return f"{self.dataset}, {self.preset} preset{remark}: {self.metric} in per cent"
 
     def row(self, name: str) -> Row | None:
-        """Find a row by its name, or by its method if that has only one row."""
-        of_method = [row for row in self.rows if row.method == name]
+        """Find a row by its name, or by its method if that has only one row that is not tuned."""
+        of_method = [row for row in self.rows if row.method == name and not row.tuned]
         by_name = next((row for row in self.rows if row.name == name), None)
         return by_name or (of_method[0] if len(of_method) == 1 else None)
 
@@ -163,40 +164,52 @@ def _leaderboard(runs: Sequence[Run], merge_versions: bool, strict: bool) -> Lea
     left_out = ""
     if strict:
         runs, left_out = _of_one_environment(runs)
-    variants: dict[tuple[str, str, str], dict[int, Run]] = defaultdict(dict)
-    repeated: list[tuple[tuple[str, str, str], str]] = []
+    variants: dict[tuple[Setting, str], dict[int, Run]] = defaultdict(dict)
+    repeated: list[tuple[tuple[Setting, str], str]] = []
     for run in runs:
-        key = (run.method, run.params, "" if merge_versions else run.method_file)
+        setting = Setting(run.method, run.params, run.tuned.search if run.tuned else "")
+        key = (setting, "" if merge_versions else run.method_file)
         same = variants[key]
         if run.seed in same:
             repeated.append((key, _duplicate(run, same[run.seed])))
         else:
             same[run.seed] = run
-    by_params: dict[tuple[str, str], list[Run]] = defaultdict(list)
-    files: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for (method, params, file), same in variants.items():
-        by_params[method, params] += same.values()
-        files[method, params].append(file)
-    changed = {key: _changed(key[1], same) for key, same in by_params.items()}
-    differences = _differences(changed)
-    rows: dict[tuple[str, str, str], Row] = {}
+    by_setting: dict[Setting, list[Run]] = defaultdict(list)
+    files: dict[Setting, list[str]] = defaultdict(list)
+    for (setting, file), same in variants.items():
+        by_setting[setting] += same.values()
+        files[setting].append(file)
+    changed = {key: _changed(key.params, same) for key, same in by_setting.items()}
+    by_hand = {(k.method, k.params): value for k, value in changed.items() if not k.search}
+    differences = _differences(by_hand)
+    rows: dict[tuple[Setting, str], Row] = {}
     used = set()
-    for (method, params, file), same in variants.items():
+    for (setting, file), same in variants.items():
+        tuned = next(iter(same.values())).tuned
         row = Row(
-            method,
-            differences[method, params],
+            setting.method,
+            f"tuned {tuned.search[:4]}" if tuned else differences[setting.method, setting.params],
             dict(sorted(same.items())),
-            changed[method, params],
-            _version(file, files[method, params]),
+            {**tuned.values, "tuned": tuned.search} if tuned else changed[setting],
+            _version(file, files[setting]),
+            tuned,
         )
         while row.name in used:  # 1 and "1" look alike, but are other parameters
             row.variant += "'"
         used.add(row.name)
-        rows[method, params, file] = row
+        rows[setting, file] = row
     duplicates = tuple(Duplicate(rows[key].name, text) for key, text in repeated)
     return Leaderboard(
         runs[0].protocol, list(rows.values()), duplicates=duplicates, left_out=left_out
     )
+
+
+class Setting(NamedTuple):
+    """What the runs of a row share, whatever the version of the method's file."""
+
+    method: str
+    params: str
+    search: str  # that chose it; empty: none did
 
 
 def _of_one_environment(runs: Sequence[Run]) -> tuple[Sequence[Run], str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from sdgbench import registry
 from sdgbench.leaderboard.environment import describe_mixture
 from sdgbench.leaderboard.grouping import MOST_NAMES, Leaderboard, Row, shorten
+from sdgbench.records.schema import Tuned
 from sdgbench.spec.parameters import show
 
 DATA_FLAGS = {"unverified_data": "unverified data", "regenerated": "regenerated"}
@@ -53,8 +54,25 @@ def _on_rows(rows: Sequence[Row]) -> Iterator[str]:
             yield f"{row.name}: {flag}{_reason(row.method, flag)}"
         if opened := sorted({name for run in runs for name in run.flags.opened_data}):
             yield f"{row.name}: opened files of the data folder while training: {shorten(opened)}"
+        if row.tuned:
+            yield f"{row.name}: {_search(row.tuned)}"
         if any(run.flags.pretrained for run in runs):
             yield f"{row.name}: starts from pretrained weights"
+
+
+def _search(tuned: Tuned) -> str:
+    """How a search chose a setting, and what it cost."""
+    rules = {"source": "held-out source", "shifted": "held-out source under other changes"}
+    cost = [
+        f"{tuned.images_forward:,} images" if tuned.images_forward is not None else "",
+        f"{tuned.seconds:,.0f} s" if tuned.seconds is not None else "",
+    ]
+    values = ", ".join(f"{key}={show(value)}" for key, value in tuned.values.items())
+    return (
+        f"{values}: the best of {tuned.trials} settings by {rules.get(tuned.rule, tuned.rule)} "
+        f"(seeds {', '.join(map(str, tuned.seeds))}); the search cost "
+        f"{' and '.join(filter(None, cost)) or 'an unknown amount'}"
+    )
 
 
 def _on_versions(rows: Sequence[Row]) -> Iterator[str]:

@@ -8,12 +8,15 @@ from typing import Any
 
 from sdgbench.leaderboard.grouping import Row
 
-CHOOSING = "variants of one method: choosing among them by this column is choosing on the targets"
+CHOOSING = (
+    "variants of one method: the best of them by this column is chosen on targets: not a result "
+    "(sdgbench tune chooses on the source)"
+)
 
 
 def with_variants(rows: Sequence[Row]) -> list[str]:
-    """The methods that have several rows."""
-    methods = [row.method for row in rows]
+    """The methods that have several rows, not counting those that a search chose on the source."""
+    methods = [row.method for row in rows if not row.tuned]
     return [method for method in dict.fromkeys(methods) if methods.count(method) > 1]
 
 
@@ -30,7 +33,9 @@ def default_order(
         groups[bool(unranked[row.name]), row.method].append(row)
     for group in groups.values():
         varying = _varying(group)
-        group.sort(key=lambda row: (_grid_key(row.params, varying), row.version))
+        group.sort(
+            key=lambda row: (row.tuned is not None, _grid_key(row.params, varying), row.version)
+        )
     ranked = sorted(groups.items(), key=lambda item: _rank(item[0][0], item[1], means))
     return [row.name for _, group in ranked for row in group]
 

@@ -71,6 +71,9 @@ KnownProtocols = dict[bytes, Protocol]  # by their keys
 def protocol_of(record: Record, known: KnownProtocols) -> Protocol:
     """The protocol of a record; one that is known already is shared."""
     spec, domains = record.spec, record.domains
+    # What a search chose belongs to the method: its rows compare with those of the preset's recipe.
+    searched = record.tuned.recipe if record.tuned else {}
+    recipe = {**spec.recipe, **searched}
     averages = {name: average.domains for name, average in record.last.averages.items()}
     hashes = {name: domain.sha256 for name, domain in domains.items()}
     identity = [
@@ -78,7 +81,7 @@ def protocol_of(record: Record, known: KnownProtocols) -> Protocol:
         spec.dataset_version,
         spec.options,
         spec.preset,
-        {key: value for key, value in spec.recipe.items() if key != "weights"},  # but their hash
+        {key: value for key, value in recipe.items() if key != "weights"},  # but their hash
         record.source,
         hashes,
         record.metric,
@@ -97,8 +100,8 @@ def protocol_of(record: Record, known: KnownProtocols) -> Protocol:
             spec.options,
             spec.option_changes,
             spec.preset,
-            spec.recipe,
-            spec.recipe_changes,
+            recipe,
+            tuple(key for key in spec.recipe_changes if key not in searched),
             record.source,
             record.metric,
             tuple(domains),

@@ -25,6 +25,7 @@ from sdgbench.records.schema import (
     Machine,
     Record,
     Transport,
+    Tuned,
 )
 from sdgbench.records.store import Store
 
@@ -66,6 +67,7 @@ class Run:
     path: str = ""  # the run's folder; a Path object would take a tenth of the reading time
     transport: Transport | None = None  # how far augmented domains are; None: there are none
     embedding: Embedding | None = None  # what area they cover
+    tuned: Tuned | None = None  # how a search chose the setting; None: none did
 
     @property
     def folder(self) -> Path | None:
@@ -129,6 +131,7 @@ def _as_run(
         path=path,
         transport=record.transport,
         embedding=record.embedding,
+        tuned=record.tuned,
     )
 
 

@@ -114,7 +114,7 @@ def _notes(points: Sequence[Point], alone: Sequence[str], average: str) -> Itera
     yield "each value is a protocol of its own: these are rows of several tables, not ranked"
     yield (
         f"choosing a value by {average} or another column of unseen domains is choosing on the "
-        "targets; source may be used"
+        "targets: not a result; source may be used"
     )
     if alone:
         yield f"at one value only, not shown: {shorten(alone)}"

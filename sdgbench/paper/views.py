@@ -16,7 +16,8 @@ from sdgbench.paper import published
 def _printed(run: Run) -> float | None:
     """The paper's distance of a method with its default parameters."""
     row = published.table("transport").row(run.method)
-    return row.cells["distance"] if row and not run.flags.params_changed else None
+    usual = not run.flags.params_changed and not run.tuned
+    return row.cells["distance"] if row and usual else None
 
 
 def _measures(query: Query) -> Iterator[Measure]:

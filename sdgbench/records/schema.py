@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from sdgbench.records.scores import Count, DomainScore, Fraction
 from sdgbench.spec.run_spec import RunSpec
 
-SCHEMA = "2.3"
+SCHEMA = "2.4"
 Choice = Literal["last", "val"]  # which weights: the last iterate, or chosen on held-out source
 
 
@@ -215,6 +215,21 @@ class Elsewhere(Struct, kw_only=True, frozen=True):
     std: list[float] | None = None
 
 
+class Tuned(Struct, kw_only=True, frozen=True):
+    """How a search chose the setting of a run: on held-out source, before any target was opened."""
+
+    search: str  # its id
+    rule: str = ""  # what the trials were scored by: source or shifted
+    trials: Count = 0  # settings that were tried
+    trial: Count = 0  # the number of the chosen one; 0 is the default setting
+    seeds: list[int] = []  # of the trials; the run's own seed is none of them
+    values: dict[str, Any] = {}  # the chosen value of each searched setting
+    recipe: dict[str, Any] = {}  # the preset's values of those that are the recipe's
+    images_forward: Count | None = None  # through the networks, in training, of all trials
+    images_with_gradient: Count | None = None
+    seconds: float | None = None  # of all trials
+
+
 class Record(Struct, kw_only=True, frozen=True):
     """What a finished run leaves."""
 
@@ -240,6 +255,7 @@ class Record(Struct, kw_only=True, frozen=True):
     machine: Machine = Machine()
     files: dict[str, str] = {}  # sha256 of the run's other files
     elsewhere: Elsewhere | None = None  # None: trained here (since 2.1)
+    tuned: Tuned | None = None  # None: no search chose the setting (since 2.4)
     unknown: dict[str, Any] = field(default_factory=dict)  # fields of a newer minor version
 
     @property

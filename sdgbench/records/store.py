@@ -18,6 +18,7 @@ from sdgbench.records.reading import read
 from sdgbench.records.schema import SCHEMA, Record
 from sdgbench.spec.run_spec import RunSpec
 
+RECORD = "record.json"
 State = Literal["new", "interrupted", "running", "failed", "done"]
 
 
@@ -26,10 +27,10 @@ def _file_hash(spec: RunSpec) -> str:
 
 
 class Store:
-    """A folder of runs."""
+    """A folder of runs. ``finished`` is the file that a run leaves at its end."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, finished: str = RECORD) -> None:
+        self.root, self.finished = root, finished
 
     def check(self, *, writable: bool = False) -> None:
         """Refuse early a folder that cannot be used."""
@@ -49,7 +50,7 @@ class Store:
     def state(self, spec: RunSpec) -> State:
         """How far a run is, by its files alone."""
         folder = self.folder(spec)
-        if (folder / "record.json").exists():
+        if (folder / self.finished).exists():
             return "done"
         if storage.is_locked(folder):
             return "running"

@@ -108,7 +108,7 @@ class Records:
         record = self._record(run)
         known: dict[str, Any] = {
             "params": json.loads(run.params),
-            "recipe": run.protocol.recipe,
+            "recipe": {**run.protocol.recipe, **_searched_recipe(run)},
             "options": run.protocol.options,
             "flags": run.flags,
             "efficiency": run.efficiency,
@@ -154,6 +154,13 @@ class Records:
             self._indices[key] = len(self.pool)
             self.pool.append(value)
         return self._indices[key]
+
+
+def _searched_recipe(run: Run) -> dict[str, Any]:
+    """What a search chose of the recipe, which the protocol has as in the preset."""
+    values = run.tuned.values if run.tuned else {}
+    start = "recipe."
+    return {key.removeprefix(start): v for key, v in values.items() if key.startswith(start)}
 
 
 def _board(

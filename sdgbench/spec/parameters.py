@@ -13,19 +13,24 @@ from typing import Any, Literal, Union, get_args, get_origin
 from sdgbench.errors import UserError
 
 
-def param(default: Any, doc: str) -> Any:
-    """Declare a field of a settings class: its default and one line that says what it does."""
-    return dataclasses.field(default=default, metadata={"doc": doc})
+def param(default: Any, doc: str, search: Any = None) -> Any:
+    """Declare a field of a settings class: its default and one line that says what it does.
+
+    ``search`` is a range of ``sdgbench.spec.search`` that ``sdgbench tune`` draws from; without
+    one the field is searched only on request.
+    """
+    return dataclasses.field(default=default, metadata={"doc": doc, "search": search})
 
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """Name, type, default and documentation of one setting."""
+    """Name, type, default, documentation and search range of one setting."""
 
     name: str
     type: Any
     default: Any
     doc: str
+    search: Any = None  # the range that a search draws from; None: it is not searched
 
     @property
     def type_name(self) -> str:
@@ -38,7 +43,11 @@ def fields(cls: type) -> dict[str, Field]:
     hints = typing.get_type_hints(cls)
     return {
         field.name: Field(
-            field.name, hints[field.name], field.default, field.metadata.get("doc", "")
+            field.name,
+            hints[field.name],
+            field.default,
+            field.metadata.get("doc", ""),
+            field.metadata.get("search"),
         )
         for field in dataclasses.fields(cls)
     }

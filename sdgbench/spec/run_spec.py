@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run_changes(spec: Mapping[str, Any], param_changes: Iterable[str]) -> list[str]:
-    """What was set by hand, as key=value: parameters, options, recipe, precision."""
+    """What was set, as key=value: parameters, options, recipe, precision, the search."""
     precision = spec.get("precision", DEFAULT_PRECISION)
     return [
         *(f"{key}={parameters.show(spec['params'][key])}" for key in param_changes),
@@ -33,6 +33,7 @@ def run_changes(spec: Mapping[str, Any], param_changes: Iterable[str]) -> list[s
             for key in spec.get("recipe_changes", ())
         ),
         *([] if precision == DEFAULT_PRECISION else [precision]),
+        *([f"tuned {spec['tuned'][:4]}"] if spec.get("tuned") else []),
     ]
 
 
@@ -58,6 +59,7 @@ class RunSpec:
     seed: int
     targets: tuple[str, ...] = ()  # empty: all of the dataset's
     precision: str = DEFAULT_PRECISION  # of the computation
+    tuned: str = ""  # id of the search that chose the setting; empty: none did
 
     @property
     def id(self) -> str:
@@ -65,6 +67,8 @@ class RunSpec:
         values = asdict(self)
         if self.precision == DEFAULT_PRECISION:  # ids are older than the choice of precision
             del values["precision"]
+        if not self.tuned:  # and older than searches
+            del values["tuned"]
         if weights := values["recipe"].get("weights"):  # its hash matters, not where it is
             values["recipe"] = {**values["recipe"], "weights": Path(weights).name}
         text = json.dumps(values, sort_keys=True)

@@ -19,22 +19,27 @@ from sdgbench.training.distributed import BatchShard
 from sdgbench.training.pool import Pool
 
 
-class Images(Protocol):
-    """A domain as training and evaluation read it."""
+class ScoredImages(Protocol):
+    """A domain as evaluation reads it."""
 
     device: Device
-    prefetch_batches: int  # number of upcoming batches that ``prefetch`` should be given
 
     def __len__(self) -> int: ...
-
-    def gather(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Images in [0, 1] and labels, in the given order."""
 
     def span(self, start: int, stop: int) -> Tensor:
         """Images ``start`` to ``stop`` in [0, 1], for evaluation."""
 
     def truth(self, start: int, stop: int) -> np.ndarray:
         """Labels ``start`` to ``stop``, for the scores."""
+
+
+class Images(ScoredImages, Protocol):
+    """A domain as training and evaluation read it."""
+
+    prefetch_batches: int  # number of upcoming batches that ``prefetch`` should be given
+
+    def gather(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Images in [0, 1] and labels, in the given order."""
 
     def prefetch(self, reader: str, batches: Sequence[np.ndarray]) -> None:
         """Start to read the batches that a reader will gather next, in place of earlier ones."""

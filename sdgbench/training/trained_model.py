@@ -47,23 +47,37 @@ def empty_method(spec: RunSpec, source_size: int, device: Device, folder: Path) 
     return new_method(spec, task, device, source_size, pool, restored=True)
 
 
-def load_trained(record: Record, folder: Path, device: Device, choice: Choice) -> TrainedModel:
-    """The model of a finished run, from its checkpoint."""
+def load_method(
+    spec: RunSpec,
+    run_id: str,
+    source_size: int,
+    folder: Path,
+    device: Device,
+    choice: Choice = "last",
+) -> Method:
+    """The method of a finished run with its trained weights, from its checkpoint."""
     path = folder / "checkpoint.pt"
     if not path.exists():
         raise UserError(
             f"{folder} has no weights (checkpoint.pt): its files were copied without it, or it "
-            f"was deleted. Train it again: {record.spec.command} --redo"
+            f"was deleted. Train it again: {spec.command} --redo"
         )
     state = checkpoint.load(path, device.torch)
-    if state["run"] != record.id:
-        raise UserError(f"{path} belongs to the run {state['run']}, not to {record.id}.")
-    method = empty_method(record.spec, record.source.train.count, device, folder)
+    if state["run"] != run_id:
+        raise UserError(f"{path} belongs to the run {state['run']}, not to {run_id}.")
+    method = empty_method(spec, source_size, device, folder)
     checkpoint.restore(method, state["method"])
     if choice == "val":
         checkpoint.assign_weights(method, _chosen(state["position"].get("best"), folder)["weights"])
     for module in checkpoint.modules(method).values():
         module.eval()
+    return method
+
+
+def load_trained(record: Record, folder: Path, device: Device, choice: Choice) -> TrainedModel:
+    """The model of a finished run, from its checkpoint."""
+    size = record.source.train.count
+    method = load_method(record.spec, record.id, size, folder, device, choice)
     return TrainedModel(method, record.spec)
 
 

@@ -11,7 +11,6 @@ from sdgbench import registry
 from sdgbench.conformance import MethodHarness
 from sdgbench.errors import UserError
 from sdgbench.training import exported
-from sdgbench.training.device import Device
 from sdgbench.training.trained_model import TrainedModel
 
 
@@ -20,51 +19,77 @@ def run_folder(finished, method="erm"):
     return folder
 
 
-@pytest.mark.parametrize("method", ["erm", "gud-ensemble", "jigen"])
-def test_a_fresh_process_predicts_the_same_bits(finished, tmp_path, method, python):
-    run = sdgbench.load_run(run_folder(finished, method))
-    folder = sdgbench.export(run, tmp_path / "model")
-    images = torch.rand(6, 3, 32, 32, generator=torch.Generator().manual_seed(1))
-    np.save(tmp_path / "images.npy", images.numpy())
-    code = (
-        "import sys, numpy as np, torch, sdgbench; torch.set_num_threads(1)\n"
-        "model = sdgbench.load_model(sys.argv[1], device='cpu')\n"
-        "x = torch.from_numpy(np.load(sys.argv[2]))\n"
-        "np.save(sys.argv[3], model(x).detach().numpy())"
-    )
+RUNS = ("erm", "gud-ensemble", "jigen")
+LOAD_ALL = """
+import sys, numpy as np, torch, sdgbench
+from pathlib import Path
+torch.set_num_threads(1)
+images = torch.from_numpy(np.load(sys.argv[2]))
+with torch.inference_mode():
+    logits = {
+        folder.name: sdgbench.load_model(folder, device="cpu")(images).numpy()
+        for folder in Path(sys.argv[1]).iterdir()
+    }
+np.savez(sys.argv[3], **logits)
+"""
+
+
+def in_a_fresh_process(python, folder, images):
+    """The logits of all models below a folder, loaded by another interpreter."""
+    np.save(folder.parent / "images.npy", images.numpy())
+    logits = folder.parent / "logits.npz"
     done = python(
-        "-c", code, folder, tmp_path / "images.npy", tmp_path / "logits.npy", cwd=tmp_path
+        *("-c", LOAD_ALL, folder, folder.parent / "images.npy", logits), cwd=folder.parent
     )
     assert done.returncode == 0, done.stderr
-    with torch.inference_mode():
-        expected = run.model(device="cpu")(images).numpy()
-    assert np.array_equal(np.load(tmp_path / "logits.npy"), expected)
-    assert {path.name for path in folder.iterdir()} == {
-        *("model.safetensors", "model.json", "record.json", "README.md")
-    }
+    return dict(np.load(logits))
 
 
-@pytest.mark.parametrize("method", [*registry.entries("method")])
-def test_every_method_can_be_exported(method, tmp_path):
-    """Trained on a small twin, so that the method holds all that it ever keeps."""
+def some_images(count=6):
+    return torch.rand(count, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+
+
+def test_a_fresh_process_predicts_the_same_bits(finished, tmp_path, python):
+    images, expected = some_images(), {}
+    for method in RUNS:
+        run = sdgbench.load_run(run_folder(finished, method))
+        folder = sdgbench.export(run, tmp_path / "models" / method)
+        with torch.inference_mode():
+            expected[method] = run.model(device="cpu")(images).numpy()
+        assert {path.name for path in folder.iterdir()} == {
+            *("model.safetensors", "model.json", "record.json", "README.md")
+        }
+    loaded = in_a_fresh_process(python, tmp_path / "models", images)
+    for method in RUNS:
+        assert np.array_equal(loaded[method], expected[method]), method
+
+
+def test_every_method_predicts_the_same_bits_in_a_fresh_process(tmp_path, python):
+    """Trained on a small twin, so that a method holds all that it ever keeps."""
     from sdgbench.training import checkpoint
 
-    harness = MethodHarness(method, "digits-mini", tmp_path / "harness")
-    trained = harness.uninterrupted
-    for module in checkpoint.modules(trained).values():
-        module.eval()
-    model = TrainedModel(trained, harness.spec)
-    folder = tmp_path / "model"
-    folder.mkdir()
+    images, expected = some_images(), {}
     sample = json.loads(
         (next((registry_root() / "erm").glob("*/record.json"))).read_text(encoding="utf-8")
     )
-    sample["spec"] = json.loads(json.dumps(vars(harness.spec)))
-    (folder / "record.json").write_text(json.dumps(sample))
-    exported.write(model, folder, "last", [])
-    images = exported.example(model, 3)
-    with torch.inference_mode():
-        assert torch.equal(exported.load(folder, Device("cpu"))(images), model(images))
+    for method in registry.entries("method"):
+        harness = MethodHarness(method, "digits-mini", tmp_path / "harness" / method)
+        trained = harness.uninterrupted
+        for module in checkpoint.modules(trained).values():
+            module.eval()
+        model = TrainedModel(trained, harness.spec)
+        folder = tmp_path / "models" / method
+        folder.mkdir(parents=True)
+        sample["spec"] = json.loads(json.dumps(vars(harness.spec)))
+        (folder / "record.json").write_text(json.dumps(sample))
+        exported.write(model, folder, "last", [])
+        with torch.inference_mode():
+            expected[method] = model(images).numpy()
+    assert len(expected) >= 20
+    loaded = in_a_fresh_process(python, tmp_path / "models", images)
+    assert loaded.keys() == expected.keys()
+    for method, logits in expected.items():
+        assert np.array_equal(loaded[method], logits), method
 
 
 def registry_root():

@@ -346,6 +346,7 @@ def test_compare_imports_no_torch(without_torch, cli, tmp_path):
 
 VERBS = [
     "run",
+    "tune",
     "status",
     "adapt",
     "compare",

@@ -160,7 +160,7 @@ def test_a_sweep_shows_the_values_of_a_recipe_side_by_side():
     assert table.lines[1].cells["average"].half == expected.cells["average"].half
     assert not any(cell.rank for line in table.lines for cell in line.cells.values())
     notes = " ".join(table.notes)
-    assert "is choosing on the targets; source may be used" in notes
+    assert "is choosing on the targets: not a result; source may be used" in notes
     assert "at one value only, not shown: mada" in notes
 
 

@@ -9,6 +9,7 @@ from sdgbench import registry, storage
 from sdgbench.errors import UserError
 from sdgbench.records import provenance
 from sdgbench.records.reading import read
+from sdgbench.records.schema import SCHEMA
 from sdgbench.records.store import Store
 from sdgbench.spec.resolution import resolve
 
@@ -51,8 +52,8 @@ def test_what_was_asked_is_on_disk_before_anything_runs(store):
         ("[]", "not a record"),
         ("{}", "not a record"),
         ('{"schema": "1"}', "not a record"),
-        ('{"schema": 99}', r"schema 99.0, newer than this sdgbench knows \(2.3\). Upgrade"),
-        ('{"schema": "3.0"}', r"schema 3.0, newer than this sdgbench knows \(2.3\). Upgrade"),
+        ('{"schema": 99}', rf"schema 99.0, newer than this sdgbench knows \({SCHEMA}\). Upgrade"),
+        ('{"schema": "3.0"}', rf"schema 3.0, newer than this sdgbench knows \({SCHEMA}\). Upgrade"),
         ('{"schema": 1, "id": "x"}', "missing required field `spec`"),
         ('{"schema": "2.0", "id": 3}', "Expected `str`, got `int`"),
         ('{"schema": 1', "damaged or half-written"),

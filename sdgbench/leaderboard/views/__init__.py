@@ -144,7 +144,7 @@ def missing_baseline(query: Query) -> str | None:
     wanted = {seed for row in query.rows for seed in row.runs}
     if reference := query.reference:
         wanted -= set(reference.runs)
-    elif several := [row.name for row in board.rows if row.method == baseline]:
+    elif several := [r.name for r in board.rows if r.method == baseline and not r.tuned]:
         return f"{baseline} has several variants here; --baseline takes one of: " + "; ".join(
             several
         )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from sdgbench.leaderboard.cells import Measure
-from sdgbench.leaderboard.costs import number, other_seconds
+from sdgbench.leaderboard.costs import all_seconds, number, other_seconds, with_search
 from sdgbench.leaderboard.grouping import shorten
 from sdgbench.leaderboard.runs import Run
 from sdgbench.leaderboard.table import Column
@@ -30,7 +30,9 @@ def _efficiency(query: Query) -> Iterator[Measure]:
 def _cost(query: Query) -> Iterator[Measure]:
     score = ranked(query.board, query.choice)
     yield score
+    searched = any(row.tuned for row in query.rows)
     definition = "points of the average per million images that went forward in training"
+    definition += ", the search's included" if searched else ""
     yield Measure(Column("score_per_M_images", definition, "higher"), _per_image(score), digits=1)
     yield Measure(Column("train_s", "seconds of training"), number("cost", "train_seconds"), 1)
     definition = "seconds of validation, evaluation, checkpoints"
@@ -40,10 +42,17 @@ def _cost(query: Query) -> Iterator[Measure]:
         ("images_with_gradient", "those of them with gradient"),
     ):
         yield Measure(Column(name, definition), number("cost", name), 1, 0)
+    if searched:
+        images = with_search(number("cost", "images_forward"), "images_forward")
+        seconds = with_search(all_seconds, "seconds")
+        definition = "images_forward and those of the search that chose the setting"
+        yield Measure(Column("images_with_search", definition), images, 1, 0)
+        definition = "train_s, other_s and the seconds of that search"
+        yield Measure(Column("s_with_search", definition), seconds, 1)
 
 
 def _per_image(score: Measure) -> Callable[[Run], float | None]:
-    images = number("cost", "images_forward")
+    images = with_search(number("cost", "images_forward"), "images_forward")
 
     def read(run: Run) -> float | None:
         value, count = score.read(run), images(run)
