@@ -14,7 +14,7 @@ from sdgbench.errors import Damaged, Interrupted, UserError
 from sdgbench.evaluation.evaluator import score_domain
 from sdgbench.method import Method, Phase
 from sdgbench.reporter import PlannedStage, Reporter
-from sdgbench.spec.seeds import seed_everything
+from sdgbench.spec.seeds import Seeder, seed_everything
 from sdgbench.training import checkpoint, distributed, saved_state
 from sdgbench.training.cost import Clock, ImageCounter
 from sdgbench.training.curve import POINTS_PER_PHASE, Curve, LossMean
@@ -102,6 +102,7 @@ class Trainer:
         log_every = max(1, phase.steps // POINTS_PER_PHASE)
         mean = LossMean(self.position.loss_sum, self.position.loss_count)
         kind = phase_key(self.position.phase, phase)
+        seed_step = Seeder(self.seed, "method", self.position.phase)
         shown, shown_seconds, images = time.perf_counter(), self._clock.seconds(kind), 0
         self.reporter.begin(phase.name, phase.steps, self.position.step)
         if several and not self.method.shardable(phase):
@@ -120,7 +121,7 @@ class Trainer:
         self._training_mode(True)
         self._clock.start(kind)
         while self.position.step < phase.steps:
-            seed_everything(self.seed, "method", self.position.phase, self.position.step)
+            seed_step(self.position.step)
             pool_size = len(self.method.pool)
             shard = self._shard(phase, feeds) if several else None
             batch = [tensor for feed in feeds for tensor in feed.next(shard)]
@@ -135,6 +136,7 @@ class Trainer:
                 self.method.pool.record_sources(pool_size, feeds[0].source_indices)
             self.position.step += 1
             images += shard.total if shard else len(batch[0]) if batch else 0
+            del batch  # the next one takes its memory, which is still in the cache
             if loss is not None:
                 mean.add(loss, scaler.skipped if scaler else None)
             if self.position.step % log_every == 0 or self.position.step == phase.steps:
@@ -228,7 +230,7 @@ class Trainer:
         return self.position.step + sum(phase.steps for phase in earlier if phase.name == "train")
 
     def _validation_is_due(self, phase: Phase) -> bool:
-        if phase.name != "train" or not self.recipe.validations:
+        if not self.recipe.validations or phase.name != "train":
             return False
         done, validations = self._train_steps_done(), self.recipe.validations
         due = done * validations // self.train_total
