@@ -122,7 +122,7 @@ class _Gradients(torch.autograd.Function):
         return x_grad, weight_grad, bias_grad
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, v: Tensor, a: Tensor, c: Tensor) -> tuple[Tensor | None, ...]:
         """``v``, ``a`` and ``c`` are what reaches the gradients of x, weight and bias."""
         x, weight, grad, mean, r, weight_grad, bias_grad, (g_mean, gn_mean) = ctx.saved_tensors

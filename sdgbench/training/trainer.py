@@ -21,6 +21,7 @@ from sdgbench.training.curve import POINTS_PER_PHASE, Curve, LossMean
 from sdgbench.training.feeds import Feed
 from sdgbench.training.saved_state import Position
 from sdgbench.training.streaming import open_images
+from sdgbench.training.sync_batch_norm import sync_batch_norm
 
 
 def phase_key(index: int, phase: Phase) -> str:
@@ -105,7 +106,8 @@ class Trainer:
         seed_step = Seeder(self.seed, "method", self.position.phase)
         shown, shown_seconds, images = time.perf_counter(), self._clock.seconds(kind), 0
         self.reporter.begin(phase.name, phase.steps, self.position.step)
-        if several and not self.method.shardable(phase):
+        undivided = several and not self.method.shardable(phase)
+        if undivided:
             self.reporter.note(
                 f"{phase.name}: its batches cannot be divided, so each of the "
                 f"{distributed.size()} processes does all of them"
@@ -117,7 +119,7 @@ class Trainer:
                 feed.begin()
         self._collect_image_counts()
         for module in checkpoint.modules(self.method).values():
-            distributed.sync_batch_norm(module)
+            sync_batch_norm(module)
         self._training_mode(True)
         self._clock.start(kind)
         while self.position.step < phase.steps:
@@ -157,6 +159,8 @@ class Trainer:
                 rate = images / (seconds - shown_seconds)
                 self.reporter.update(self.position.step, self._curve.recent, rate)
                 shown, shown_seconds, images = time.perf_counter(), seconds, 0
+        if undivided:  # kernels that are not deterministic may have led to other roundings
+            distributed.copy_from_rank_zero(checkpoint.tensors(self.method))
         self._clock.stop()
         self.reporter.end()
 
