@@ -1,8 +1,8 @@
 """Methods: ways to learn from the one source domain. A contributor subclasses ``Method``."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from sdgbench import networks
 from sdgbench.errors import UserError
+from sdgbench.networks.layers import second_order
 from sdgbench.recipe import Recipe
 from sdgbench.spec.parameters import param
 from sdgbench.spec.search import Around, Integers, LogUniform, OneOf, Uniform
@@ -283,12 +284,15 @@ class Method:
             factor=factor,
         )
 
-    def twice_differentiable(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def twice_differentiable(self) -> Iterator[None]:
         """Needed around forward passes whose gradient will be differentiated (create_graph).
 
-        Fused kernels of attention have no second derivative; meanwhile plain ones are used.
+        Fused kernels of attention have no second derivative; meanwhile plain ones are used. Batch
+        norm uses one with a cheaper second derivative, where the network has it.
         """
-        return sdpa_kernel(SDPBackend.MATH)
+        with sdpa_kernel(SDPBackend.MATH), second_order():
+            yield
 
     def pixel_gradient(self, value: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """The gradient of each image's own value with respect to its pixels."""

@@ -129,7 +129,8 @@ def run_one(
     except BaseException as error:
         if _is_the_users(error, should_stop):
             raise
-        in_step = distributed.barrier()
+        hangs = isinstance(error, distributed.NotAnsweringError)
+        in_step = not hangs and distributed.barrier()
         if distributed.is_rank_zero() or not in_step:
             on_crash(error)
         if not in_step:  # one process broke, not the run: torchrun ends all, and it can resume

@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from sdgbench.errors import UserError
 from sdgbench.networks.base import Network
+from sdgbench.networks.layers import BatchNorm2d
 from sdgbench.registry import register_network
 
 CIFAR_MEAN = (125.3 / 255, 123.0 / 255, 113.9 / 255)
@@ -18,9 +19,9 @@ class Block(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
-        self.bn1 = nn.BatchNorm2d(inputs)
+        self.bn1 = BatchNorm2d(inputs)
         self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outputs)
+        self.bn2 = BatchNorm2d(outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
         # The shortcut of a widening block starts from the activated input.
         self.shortcut = (
@@ -49,7 +50,7 @@ class WideResNet(Network):
             for number in range((depth - 4) // 6):
                 layers.append(Block(inputs, outputs, stride if number == 0 else 1))
                 inputs = outputs
-        self.body = nn.Sequential(*layers, nn.BatchNorm2d(inputs), nn.ReLU())
+        self.body = nn.Sequential(*layers, BatchNorm2d(inputs), nn.ReLU())
         self.classifier = nn.Linear(inputs, classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):

@@ -13,6 +13,7 @@ from sdgbench.storage.files import (
     sweep_temporaries,
     sync,
     sync_folder,
+    write_at,
     write_atomic,
     write_json,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "sweep_temporaries",
     "sync",
     "sync_folder",
+    "write_at",
     "write_atomic",
     "write_json",
 ]

@@ -82,6 +82,23 @@ def append(path: Path, data: bytes, size: int) -> None:
         file.write(data)
 
 
+def write_at(path: Path, data: bytes, start: int, offset: int) -> None:
+    """Write to a file at ``offset``; others may write to other parts of it, from ``start`` on.
+
+    Damaged: it has fewer bytes than ``start``, because somebody deleted or changed it meanwhile.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | _NOT_FOLLOWING | _NOT_BLOCKING
+    with os.fdopen(os.open(path, flags, 0o666), "wb") as file:
+        actual = os.fstat(file.fileno()).st_size
+        if actual < start:
+            raise Damaged(
+                f"{path} has {actual} bytes instead of {start}: it was deleted or changed while "
+                "the run went on. Run the same command again."
+            )
+        file.seek(offset)
+        file.write(data)
+
+
 def cut(path: Path, size: int) -> None:
     """Shorten a file to ``size`` bytes; a link in its place is an OSError."""
     descriptor = os.open(path, os.O_WRONLY | _NOT_FOLLOWING | _NOT_BLOCKING)

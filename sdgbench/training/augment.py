@@ -41,7 +41,7 @@ def augment(
         if step.name == "crop-flip":
             batch_seed = derive(seed, "augment", *stream, offset)
             shift, mirrored = crop_flip_draws(len(images), batch_seed, shard)
-            images, labels = _shifted(images, labels, shift, mirrored)
+            images, labels = _shifted(images, labels, shift, mirrored, move)
             continue
         start = offset + (shard.start if shard else 0)
         draws = uniform(derive(seed, "augment", *stream, number, step.name), start, len(images))
@@ -64,7 +64,7 @@ def crop_and_flip(
 ) -> Tensor:
     """Reflect-pad by ``margin``, crop back at random, mirror half of the images."""
     shift, mirrored = crop_flip_draws(len(images), seed, shard, margin)
-    return _shifted(images, torch.empty(0), shift, mirrored)[0]
+    return _shifted(images, torch.empty(0), shift, mirrored, lambda tensor: tensor)[0]
 
 
 def crop_flip_draws(
@@ -78,23 +78,29 @@ def crop_flip_draws(
     return (shard.take(shift), shard.take(mirrored)) if shard else (shift, mirrored)
 
 
-def _shifted(images: Tensor, labels: Tensor, shift: Tensor, mirrored: Tensor) -> Batch:
+def _shifted(images: Tensor, labels: Tensor, shift: Tensor, mirrored: Tensor, move: Move) -> Batch:
+    """Shift images by whole pixels and mirror some; what enters at an edge is reflected."""
+    # One copy to the device; the indices of the pixels are computed there.
+    top, left, mirror = move(torch.cat([shift, mirrored[:, None].long()], 1)).unbind(1)
     height, width = images.shape[2:]
-    rows = _reflect(torch.arange(height) + shift[:, :1], height)
-    columns = _reflect(torch.arange(width) + shift[:, 1:], width)
-    columns = torch.where(mirrored[:, None], columns.flip(1), columns)
-    return _gathered(images, labels, rows, columns, lambda index: index.to(images.device))
+    rows = _reflect(_range(height, images) + top[:, None], height)
+    columns = _range(width, images)
+    columns = torch.where(mirror[:, None] > 0, width - 1 - columns, columns)
+    return _gathered(images, labels, rows, _reflect(columns + left[:, None], width))
 
 
-def _gathered(images: Tensor, labels: Tensor, rows: Tensor, columns: Tensor, move: Move) -> Batch:
+def _range(size: int, like: Tensor) -> Tensor:
+    return torch.arange(size, device=like.device)
+
+
+def _gathered(images: Tensor, labels: Tensor, rows: Tensor, columns: Tensor) -> Batch:
     """The pixels at these rows and columns of each image."""
-    image, rows, columns = move(torch.arange(len(images))), move(rows), move(columns)
-    channel = move(torch.arange(images.shape[1]))
-    grid = image[:, None, None], rows[:, :, None], columns[:, None, :]
-    images = images[
-        grid[0][:, None], channel[None, :, None, None], grid[1][:, None], grid[2][:, None]
-    ]
-    return images, labels[grid] if labels.dim() > 1 else labels
+    count, channels, height, width = images.shape
+    pixels = (rows[:, :, None] * width + columns[:, None, :]).view(count, 1, -1)
+    flat = images.reshape(count, channels, -1).gather(2, pixels.expand(-1, channels, -1))
+    if labels.dim() > 1:
+        labels = labels.reshape(count, -1).gather(1, pixels[:, 0]).view_as(labels)
+    return flat.view(count, channels, height, width), labels
 
 
 def _reflect(index: Tensor, size: int) -> Tensor:
@@ -119,9 +125,7 @@ def crop(
     """Shift images by up to some pixels; what enters is mirrored."""
     margin = min(int(numbers[0]), *(side - 1 for side in images.shape[2:]))
     shift = (draws[:, :2] * (2 * margin + 1)).long() - margin
-    rows = _reflect(torch.arange(images.shape[2]) + shift[:, :1], images.shape[2])
-    columns = _reflect(torch.arange(images.shape[3]) + shift[:, 1:], images.shape[3])
-    return _gathered(images, labels, rows, columns, move)
+    return _shifted(images, labels, shift, torch.zeros(len(shift), dtype=torch.bool), move)
 
 
 def resized_crop(

@@ -108,6 +108,15 @@ def modules(method: Method) -> dict[str, nn.Module]:
     return by_name
 
 
+def tensors(method: Method) -> list[Tensor]:
+    """The weights, buffers and optimisers' states of a method, not copied."""
+    states = [module.state_dict() for module in modules(method).values()]
+    for value in vars(method).values():
+        if _is_optimiser(value):
+            states += value.state.values()
+    return [entry for state in states for entry in state.values() if isinstance(entry, Tensor)]
+
+
 def copy_weights(method: Method) -> dict[str, dict[str, Tensor]]:
     """A detached copy of all modules' weights and buffers."""
     return {

@@ -178,7 +178,7 @@ class Device:
 
     def to_device(self, tensor: Tensor) -> Tensor:
         """Move a tensor to the device, without waiting where the hardware allows."""
-        return to_device(tensor, self.torch)
+        return tensor if self.kind == "cpu" else to_device(tensor, self.torch)
 
     def pin(self, tensor: Tensor) -> Tensor:
         """Pin a tensor for ``to_device``; unlike the other methods, from any thread."""

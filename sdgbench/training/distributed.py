@@ -5,6 +5,7 @@ the whole batch. Without torchrun there is one process, which has the whole batc
 """
 
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,12 +16,15 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
 from sdgbench.errors import UserError
 
 BARRIER_TIMEOUT = timedelta(seconds=60)  # how much later than the first others may end a run
 GROUP_TIMEOUT = timedelta(hours=12)  # the first process may prepare data meanwhile
+STEP_TIMEOUT = timedelta(minutes=10)  # how long a process waits for the others within a step
+REPORT_SECONDS = 10.0  # how much later than the first others may notice that one does not answer
+VOTE_SECONDS = 0.25  # between two votes on whether to stop, about
 
 T = TypeVar("T")
 Rows = TypeVar("Rows", Tensor, np.ndarray, list[Any])
@@ -53,10 +57,17 @@ class _ProcessGroup:
     rank: int = 0
     size: int = 1
     shard: BatchShard | None = None  # of the current step; None: every process has the whole batch
-    control_group: Any = None  # torch's group for Python objects and votes, on the CPU
+    names: Sequence[str] = ("process 0",)  # of all processes, for messages
+    step_group: Any = None  # torch's group for tensors of the device, with the step's timeout
+    paced_group: Any = None  # the same for Python objects and votes, on the CPU
+    control_group: Any = None  # for what only the first process does, which may take hours
 
 
 _process_group = _ProcessGroup()
+
+
+class NotAnsweringError(RuntimeError):
+    """A process hangs or died; the message names it."""
 
 
 def size() -> int:
@@ -75,7 +86,10 @@ def is_rank_zero() -> bool:
 
 
 def current_shard() -> BatchShard | None:
-    """This process's shard of the current batch, or None where it has the whole batch."""
+    """This process's shard of the current batch, or None where it has the whole batch.
+
+    With the whole batch each process computes the same, and no gradients are exchanged.
+    """
     return _process_group.shard
 
 
@@ -105,7 +119,11 @@ def joined(device: str) -> Iterator[str]:
         torch.cuda.set_device(local_device)
     dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=GROUP_TIMEOUT)
     _process_group.rank, _process_group.size = dist.get_rank(), dist.get_world_size()
+    _process_group.step_group = dist.new_group(timeout=STEP_TIMEOUT)
+    _process_group.paced_group = dist.new_group(backend="gloo", timeout=STEP_TIMEOUT)
     _process_group.control_group = dist.new_group(backend="gloo", timeout=GROUP_TIMEOUT)
+    name = f"process {rank()} (pid {os.getpid()} on {socket.gethostname()})"
+    _process_group.names = all_gather(name)
     try:
         yield local_device
     finally:
@@ -137,7 +155,8 @@ def all_gather(value: T) -> list[T]:
     if _process_group.size == 1:
         return [value]
     values: list[Any] = [None] * _process_group.size
-    dist.all_gather_object(values, value, group=_process_group.control_group)
+    with answered():
+        dist.all_gather_object(values, value, group=_process_group.paced_group)
     return cast(list[T], values)
 
 
@@ -174,43 +193,90 @@ def barrier() -> bool:
     return True
 
 
+@contextmanager
+def answered() -> Iterator[None]:
+    """Wait for other processes inside of this; one that does not answer is named in the error."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise NotAnsweringError(_describe_missing()) from error
+
+
+def _describe_missing() -> str:
+    """Say which processes do not report, in each of those that noticed it."""
+    names = _process_group.names
+    try:
+        store = dist.distributed_c10d._get_default_store()
+        store.set_timeout(timedelta(seconds=REPORT_SECONDS))
+        store.set(f"sdgbench/noticed/{rank()}", "1")
+        deadline = time.monotonic() + REPORT_SECONDS
+        missing = list(range(len(names)))
+        while missing and time.monotonic() < deadline:
+            missing = [n for n in missing if not store.check([f"sdgbench/noticed/{n}"])]
+            time.sleep(0.1)
+    except RuntimeError:  # the first process keeps the store
+        missing = [0]
+    who = " and ".join(names[n] for n in missing) or "a process"
+    seconds = STEP_TIMEOUT.total_seconds()
+    return (
+        f"{who} ended, or did not answer the others for {seconds:.0f} seconds. The run ends here; "
+        "the same command continues it."
+    )
+
+
 class AnyRank:
     """A condition that holds in all processes as soon as it holds in one.
 
-    All processes must call it equally often. Where there are several, a call returns what was
-    known at the call before, so that nobody waits. Once it is true, it stays true.
+    All processes must call it equally often. Where there are several, they vote about every
+    ``VOTE_SECONDS``, and hear the result one vote later, so that nobody waits. A vote also agrees
+    on the number of calls until the next one. Once the condition is true, it stays true.
     """
 
     def __init__(self, condition: Callable[[], bool]) -> None:
         self.condition, self.holds = condition, False
         self._pending: Any = None
-        self._votes = torch.zeros(1)
+        self._calls, self._interval, self._voted_at = 0, 1, time.monotonic()
 
     def __call__(self) -> bool:
         """Test the condition here, and return whether it held in any process."""
         if _process_group.size == 1:
             return self.condition()
-        if not self.holds:
+        self._calls += 1
+        if not self.holds and self._calls >= self._interval:
             if self._pending:
-                self._pending.wait()
-                self.holds = bool(self._votes > 0)
+                with answered():
+                    self._pending.wait()
+                self.holds = bool(self._votes[0] > 0)
+                self._interval = int(-self._votes[1])
             if not self.holds:
-                self._votes.fill_(self.condition())
-                group = _process_group.control_group
-                self._pending = dist.all_reduce(self._votes, group=group, async_op=True)
+                self._vote()
         return self.holds
+
+    def _vote(self) -> None:
+        now = time.monotonic()
+        pace = (now - self._voted_at) / self._calls
+        calls = min(max(1, int(VOTE_SECONDS / max(pace, 1e-6))), 2 * self._interval)
+        # The largest of both: whether any wants to stop, and minus the smallest number of calls.
+        self._votes = torch.tensor([float(self.condition()), -float(calls)])
+        self._calls, self._voted_at = 0, now
+        self._pending = dist.all_reduce(
+            self._votes, dist.ReduceOp.MAX, group=_process_group.paced_group, async_op=True
+        )
 
 
 # Batches and gradients -------------------------------------------------------------------------
 
 
-@contextmanager
-def shard_scope(shard: BatchShard | None) -> Iterator[None]:
+class shard_scope:  # noqa: N801  # a generator's context takes three times as long, each step
     """While this lasts, this process works on a shard of the batch."""
-    _process_group.shard = shard
-    try:
-        yield
-    finally:
+
+    def __init__(self, shard: BatchShard | None) -> None:
+        self.shard = shard
+
+    def __enter__(self) -> None:
+        _process_group.shard = self.shard
+
+    def __exit__(self, *_: object) -> None:
         _process_group.shard = None
 
 
@@ -224,8 +290,8 @@ def shard_of(total: int) -> BatchShard | None:
 
 
 def weight() -> float:
-    """The weight of this process's mean in the mean over all processes."""
-    return _process_group.shard.weight if _process_group.shard else 1 / _process_group.size
+    """The weight of this process's mean in the mean over the batch."""
+    return _process_group.shard.weight if _process_group.shard else 1.0
 
 
 def all_reduce_sum(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -240,9 +306,7 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor) -> Tensor:
-        tensor = tensor.clone()
-        dist.all_reduce(tensor)
-        return tensor
+        return sum_in_place(tensor.clone())
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
@@ -250,75 +314,50 @@ class _Sum(torch.autograd.Function):
         return result
 
 
-# Batch norm ------------------------------------------------------------------------------------
+def sum_in_place(tensor: Tensor) -> Tensor:
+    """Replace a tensor by its sum over all processes."""
+    with answered():
+        dist.all_reduce(tensor, group=_process_group.step_group)
+    return tensor
 
 
-class _SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
-    """Batch norm with the statistics of all processes; torch's own has no second derivative."""
+def start_sum(tensor: Tensor) -> Callable[[], None]:
+    """Begin to replace a tensor by its sum over all processes; call the result to wait for it."""
+    work = dist.all_reduce(tensor, group=_process_group.step_group, async_op=True)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalise by the whole batch, and update running statistics as torch does."""
-        shard = _process_group.shard
-        if shard is None or not self.training:
-            return super().forward(x)
-        plain = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-        dims = [0, *range(2, x.dim())]
-        shape = [1, -1] + [1] * (x.dim() - 2)
-        count = shard.global_count(len(x)) * (x.numel() // len(x) // x.shape[1])
-        mean = all_reduce_sum([plain.sum(dims)])[0] / count
-        centred = plain - mean.view(shape)
-        variance = all_reduce_sum([centred.square().sum(dims)])[0] / count
-        if self.track_running_stats and self.num_batches_tracked is not None:
-            with torch.no_grad():
-                self.num_batches_tracked.add_(1)
-                step = self.momentum or 1 / float(self.num_batches_tracked)
-                updates = (
-                    (self.running_mean, mean),
-                    (self.running_var, variance * count / (count - 1)),
-                )
-                for running, new in updates:
-                    assert running is not None
-                    running.lerp_(new.to(running.dtype), step)
-        result = centred * (variance + self.eps).rsqrt().view(shape)
-        if self.affine:
-            result = result * self.weight.view(shape) + self.bias.view(shape)
-        return result.to(x.dtype)
+    def wait() -> None:
+        with answered():
+            work.wait()
+
+    return wait
 
 
-_SYNCED: dict[type[nn.Module], type[nn.Module]] = {
-    plain: type(f"Sync{plain.__name__}", (_SyncBatchNorm, plain), {})
-    for plain in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-}
+def gather_rows(row: Tensor) -> Tensor:
+    """A tensor with a row of each process."""
+    rows = [torch.empty_like(row) for _ in range(_process_group.size)]
+    with answered():
+        dist.all_gather(rows, row, group=_process_group.step_group)
+    return torch.stack(rows)
 
 
-class _SyncBatchNormAct(_SyncBatchNorm):
-    """The same for timm's batch norm that contains the activation which follows it."""
-
-    drop: nn.Module
-    act: nn.Module
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalise by the whole batch, then activate."""
-        if _process_group.shard is None or not self.training:
-            return super().forward(x)
-        result: Tensor = self.act(self.drop(super().forward(x)))
-        return result
+def wait_for_all() -> None:
+    """Wait until every process is here."""
+    if _process_group.size > 1:
+        with answered():
+            dist.barrier(_process_group.paced_group)
 
 
-def _synced(kind: type[nn.Module]) -> type[nn.Module]:
-    """The class of a layer that uses the statistics of all processes."""
-    if kind not in _SYNCED and kind.__name__ == "BatchNormAct2d":
-        _SYNCED[kind] = type(f"Sync{kind.__name__}", (_SyncBatchNormAct, kind), {})
-    known = kind in _SYNCED or issubclass(kind, _SyncBatchNorm)
-    if issubclass(kind, nn.modules.batchnorm._BatchNorm) and not known:
-        raise UserError(
-            f"The batch norm {kind.__name__} of this network cannot share its statistics between "
-            "processes. Use one process, or another recipe.network."
-        )
-    return _SYNCED.get(kind, kind)
-
-
-def sync_batch_norm(module: nn.Module) -> None:
-    """Let batch norm use the statistics of all processes, in place: weights and names stay."""
-    for layer in module.modules() if _process_group.size > 1 else ():
-        layer.__class__ = _synced(type(layer))
+def copy_from_rank_zero(tensors: Sequence[Tensor]) -> None:
+    """Give these tensors the first process's values, in place."""
+    kinds = {(tensor.dtype, tensor.device) for tensor in tensors}
+    for kind in sorted(kinds, key=str):
+        same = [tensor for tensor in tensors if (tensor.dtype, tensor.device) == kind]
+        flat = torch.cat([tensor.detach().reshape(-1) for tensor in same])
+        # What lives on the CPU beside a GPU, such as counts of an optimiser, takes the other group.
+        on_host = kind[1].type == "cpu"
+        group = _process_group.paced_group if on_host else _process_group.step_group
+        with answered():
+            dist.broadcast(flat, 0, group=group)
+        with torch.no_grad():
+            for tensor, values in zip(same, flat.split([t.numel() for t in same]), strict=True):
+                tensor.copy_(values.view_as(tensor))

@@ -60,17 +60,20 @@ class DeviceImages:
         self.images = device.to_device(torch.from_numpy(images))
         labels = np.array(domain.labels)
         labels = labels.astype(label_type(int(labels.max()) + 1))
-        self.labels = device.to_device(torch.from_numpy(labels))
         self._truth = labels  # on the host, where scores are computed
-        self.device = device
+        self.labels = device.to_device(torch.from_numpy(labels))
+        if self.labels.dim() == 1:  # label maps would take eight times the memory
+            self.labels = self.labels.long()
+        self.device, self._count = device, len(images)
 
     def __len__(self) -> int:
-        return len(self.images)
+        return self._count
 
     def gather(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
         """Images in [0, 1] and labels, in the given order."""
         rows = self.device.to_device(torch.from_numpy(indices))
-        labels = self.labels.index_select(0, rows).long()
+        labels = self.labels.index_select(0, rows)
+        labels = labels if labels.dtype == torch.int64 else labels.long()
         return to_unit(self.images.index_select(0, rows)), labels
 
     def span(self, start: int, stop: int) -> Tensor:
@@ -109,6 +112,8 @@ class Feed:
         self.key, self.read, self.source, self.pool, self.seed = key, read, source, pool, seed
         self.batch = read.batch or recipe.batch
         self.augment = augmentations.parse(recipe.augment) if read.augment else ()
+        self._from_pool = "pool" in read.what.split("+")
+        self._in_source = len(source) if "source" in read.what.split("+") else 0
         self.epoch, self.offset, self.size = 0, 0, 0
         self._order = np.empty(0, dtype=np.int64)
         self._last_batch = np.empty(0, dtype=np.int64)
@@ -140,7 +145,7 @@ class Feed:
 
     def next_size(self) -> int:
         """The number of images of the next batch."""
-        return len(copy(self)._next_indices())
+        return len(self._next_indices())  # the same ones until the position moves
 
     def _upcoming(self, count: int, shard: BatchShard | None = None) -> list[np.ndarray]:
         """The source indices of the next batches; this feed's position does not move."""
@@ -181,11 +186,12 @@ class Feed:
         return permutation(self.seed, size, "order", self.key, *stream)
 
     def _available(self) -> int:
-        in_pool = len(self.pool)
-        if self.read.only is not None:
-            in_pool = sum(min(stop, in_pool) - start for start, stop in self.read.only)
-        sizes = {"source": len(self.source), "pool": in_pool}
-        size = sum(sizes[name] for name in self.read.what.split("+"))
+        size = self._in_source
+        if self._from_pool:
+            in_pool = len(self.pool)
+            if self.read.only is not None:
+                in_pool = sum(min(stop, in_pool) - start for start, stop in self.read.only)
+            size += in_pool
         if not size:
             raise RuntimeError(f"{self.key} reads the pool, which is still empty")
         return size
@@ -194,7 +200,7 @@ class Feed:
         """The rows of the source that a batch gathers; row 0 in place of images of the pool."""
         if self.read.what == "source":
             return indices
-        from_pool = indices >= self._first_of_pool
+        from_pool = indices >= self._in_source
         return indices[:0] if from_pool.all() else np.where(from_pool, 0, indices)
 
     @property
@@ -202,16 +208,11 @@ class Feed:
         """For each image of the last batch the source image it goes back to; -1: not known."""
         if self.read.what == "source":
             return self._last_batch
-        from_pool = self._last_batch >= self._first_of_pool
+        from_pool = self._last_batch >= self._in_source
         result = self._last_batch.copy()
-        in_pool = self._pool_indices(self._last_batch[from_pool] - self._first_of_pool)
+        in_pool = self._pool_indices(self._last_batch[from_pool] - self._in_source)
         result[from_pool] = self.pool.source_indices[in_pool]
         return result
-
-    @property
-    def _first_of_pool(self) -> int:
-        """The index of the first pool image in this read; those below are source images."""
-        return len(self.source) if self.read.what == "source+pool" else 0
 
     def _gather_from_pool(self, positions: np.ndarray) -> tuple[Tensor, Tensor]:
         return self.pool.gather(self._pool_indices(positions))
@@ -228,7 +229,7 @@ class Feed:
     def _gather(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
         if self.read.what == "source":
             return self.source.gather(indices)
-        first = self._first_of_pool
+        first = self._in_source
         from_pool = indices >= first
         to_device = self.source.device.to_device
         if from_pool.all():

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from sdgbench.recipe import Recipe
 from sdgbench.training import distributed
 from sdgbench.training.device import Device, Scaler
+from sdgbench.training.gradient_sum import GradientSum
 
 OVERFLOWS = 8  # how often a pixel gradient that overflows in fp16 is computed with a smaller scale
 
@@ -55,6 +56,8 @@ def backward_and_step(
     ``extra_grads`` are tensors with a gradient that reaches them in addition to the loss's.
     """
     optimizer.zero_grad(set_to_none=True)
+    divided = distributed.current_shard() is not None
+    gradient_sum = GradientSum(_weights(optimizer)) if divided else None
     inner = [(tensor, grad) for tensor, grad in extra_grads if not tensor.is_leaf]
     with device.no_autocast():
         for tensor, grad in extra_grads:
@@ -64,8 +67,8 @@ def backward_and_step(
             [_weighted(loss, scaler), *(tensor for tensor, _ in inner)],
             [None, *(_weighted(grad, scaler) for _, grad in inner)],
         )
-    if distributed.size() > 1:
-        loss = _sum_over_processes(loss, optimizer)
+    if gradient_sum:
+        loss = gradient_sum.finish(loss.detach() * distributed.weight())
     if scaler is None:
         optimizer.step()
     else:
@@ -95,7 +98,7 @@ def gradients(
             create_graph=create_graph,
             retain_graph=retain_graph or create_graph,
         )
-        if distributed.size() > 1:
+        if distributed.current_shard():
             grads = distributed.all_reduce_sum(grads)
         if scaler:
             grads = torch._foreach_mul(list(grads), factor / scaler.current())
@@ -145,24 +148,15 @@ def as_mean(summed: Tensor) -> Tensor:
 
 def _weighted(value: Tensor, scaler: Scaler | None) -> Tensor:
     """A loss or gradient, weighted by this process's share and scaled for fp16."""
-    if distributed.size() > 1:
+    if distributed.current_shard():
         value = value * distributed.weight()
     return scaler.scale(value) if scaler else value
 
 
-def _sum_over_processes(loss: Tensor, optimizer: Optimizer) -> Tensor:
-    """Sum the gradients over all processes, in place; returns the loss of the whole batch."""
-    grads = [
-        weight.grad
-        for group in optimizer.param_groups
-        for weight in group["params"]
-        if weight.grad is not None
-    ]
-    weighted_loss = (loss.detach() * distributed.weight()).to(grads[0].dtype)
-    *sums, batch_loss = distributed.all_reduce_sum([*grads, weighted_loss])
-    for grad, summed in zip(grads, sums, strict=True):
-        grad.copy_(summed)
-    return batch_loss
+def _weights(optimizer: Optimizer) -> list[Tensor]:
+    """The weights that an optimiser changes."""
+    groups = optimizer.param_groups
+    return [weight for group in groups for weight in group["params"] if weight.requires_grad]
 
 
 def _laid_out_like(weight: Tensor, grad: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 """Images that a method generates: augmented domains, kept on disk while the run lasts."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ class Pool:
         self._bytes = (4 * int(np.prod(image_shape)), label_bytes)
         self._hashes = [hashlib.sha256(), hashlib.sha256()]  # of the two files, as they grow
         self._written = 0  # images in the files; on a GPU some may still be on their way
+        self._hashed = 0  # of these
         self._on_device: DevicePool | None = None
         self._open: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -61,7 +63,7 @@ class Pool:
     def add(self, images: Tensor, labels: Tensor) -> None:
         """Append a batch. Pixels are kept as they are: not clamped, not rounded.
 
-        Where each process generated a shard, the first process writes all of them, in order.
+        Where each process generated a shard, each writes its own part of the files.
         """
         images, labels = images.detach().to(torch.float32).contiguous(), labels.detach()
         if images.shape[1:] != self.image_shape or labels.shape[1:] != self.label_shape:
@@ -75,11 +77,12 @@ class Pool:
             return
         arrays = images.cpu().numpy(), labels.cpu().numpy()
         if shards:
-            gathered = distributed.all_gather(arrays)
-            arrays = (
-                np.concatenate([shard[0] for shard in gathered]),
-                np.concatenate([shard[1] for shard in gathered]),
-            )
+            counts = distributed.all_gather(len(images))
+            self._write_part(arrays, self.count + sum(counts[: distributed.rank()]))
+            distributed.wait_for_all()
+            self._count(sum(counts))
+            self._written = self.count
+            return
         distributed.on_rank_zero(lambda: self._append(arrays))
         self._count(len(arrays[0]))
 
@@ -101,15 +104,40 @@ class Pool:
         return self._on_device
 
     def _append(self, arrays: Sequence[np.ndarray]) -> None:
+        self._hash_parts()
+        with self._writing(arrays) as contents:
+            for number, (path, data) in enumerate(contents):
+                storage.append(path, data, self._written * self._bytes[number])
+                self._hashes[number].update(data)
+            self._written += len(arrays[0])
+            self._hashed = self._written
+
+    def _write_part(self, arrays: Sequence[np.ndarray], first: int) -> None:
+        """Write this process's images, of which the first has this index in the pool."""
+        with self._writing(arrays) as contents:
+            for (path, data), size in zip(contents, self._bytes, strict=True):
+                storage.write_at(path, data, self.count * size, first * size)
+
+    @contextmanager
+    def _writing(self, arrays: Sequence[np.ndarray]) -> Iterator[list[tuple[Path, bytes]]]:
+        """What to write to which file."""
+        images, labels = arrays
         with explain_os_errors("write", self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             storage.refuse_link(self.folder)
-            images, labels = arrays
             contents = images.tobytes(), labels.astype(self._label_type).tobytes()
-            for number, (path, data) in enumerate(zip(self.files, contents, strict=True)):
-                storage.append(path, data, self._written * self._bytes[number])
-                self._hashes[number].update(data)
-            self._written += len(images)
+            yield list(zip(self.files, contents, strict=True))
+
+    def _hash_parts(self) -> None:
+        """Hash what several processes wrote, in the first one: only it keeps the hashes."""
+        if self._hashed == self._written or not distributed.is_rank_zero():
+            return
+        for path, size, digest in zip(self.files, self._bytes, self._hashes, strict=True):
+            with explain_os_errors("read", path), storage.open_regular(path) as file:
+                file.seek(self._hashed * size)
+                for _ in range(self._hashed, self._written):
+                    digest.update(file.read(size))
+        self._hashed = self._written
 
     def record_sources(self, first: int, source_indices: np.ndarray) -> None:
         """Record what a step's images were made of, if it made one of each of its batch.
@@ -140,8 +168,8 @@ class Pool:
         if self._open is None:
             shapes = self.image_shape, self.label_shape
             types = np.dtype(np.float32), self._label_type
-            images, labels = (
-                np.memmap(file, dtype, "r", shape=(self.count, *shape))
+            images, labels = (  # as plain arrays: indexing a memmap takes longer
+                np.asarray(np.memmap(file, dtype, "r", shape=(self.count, *shape)))
                 for file, dtype, shape in zip(self.files, types, shapes, strict=True)
             )
             self._open = images, labels
@@ -155,6 +183,7 @@ class Pool:
     def state_dict(self) -> dict[str, Any]:
         """Flush to disk and return what a checkpoint keeps."""
         self.flush()
+        self._hash_parts()
         with explain_os_errors("write", self.folder):
             for path in self.files:
                 if path.exists():
@@ -193,6 +222,7 @@ class Pool:
     def snapshot(self) -> dict[str, Any]:
         """What ``roll_back`` needs to undo what is added from now on, in this process."""
         self.flush()
+        self._hash_parts()
         state = {"count": self.count, "domains": list(self.domains)}
         origins = torch.from_numpy(self.source_indices.copy())
         return {**state, "origins": origins, "hashes": [d.copy() for d in self._hashes]}
@@ -215,7 +245,7 @@ class Pool:
 
     def _assign(self, state: dict[str, Any]) -> None:
         self._on_device, self._open = None, None
-        self.count = self._written = int(state["count"])
+        self.count = self._written = self._hashed = int(state["count"])
         self.domains = [(start, stop) for start, stop in state.get("domains", ())]
         source_indices = state.get("origins", torch.full((self.count,), -1))
         self.source_indices = source_indices.cpu().numpy().astype(np.int64)

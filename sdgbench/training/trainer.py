@@ -14,13 +14,14 @@ from sdgbench.errors import Damaged, Interrupted, UserError
 from sdgbench.evaluation.evaluator import score_domain
 from sdgbench.method import Method, Phase
 from sdgbench.reporter import PlannedStage, Reporter
-from sdgbench.spec.seeds import seed_everything
+from sdgbench.spec.seeds import Seeder, seed_everything
 from sdgbench.training import checkpoint, distributed, saved_state
 from sdgbench.training.cost import Clock, ImageCounter
 from sdgbench.training.curve import POINTS_PER_PHASE, Curve, LossMean
 from sdgbench.training.feeds import Feed
 from sdgbench.training.saved_state import Position
 from sdgbench.training.streaming import open_images
+from sdgbench.training.sync_batch_norm import sync_batch_norm
 
 
 def phase_key(index: int, phase: Phase) -> str:
@@ -102,9 +103,11 @@ class Trainer:
         log_every = max(1, phase.steps // POINTS_PER_PHASE)
         mean = LossMean(self.position.loss_sum, self.position.loss_count)
         kind = phase_key(self.position.phase, phase)
+        seed_step = Seeder(self.seed, "method", self.position.phase)
         shown, shown_seconds, images = time.perf_counter(), self._clock.seconds(kind), 0
         self.reporter.begin(phase.name, phase.steps, self.position.step)
-        if several and not self.method.shardable(phase):
+        undivided = several and not self.method.shardable(phase)
+        if undivided:
             self.reporter.note(
                 f"{phase.name}: its batches cannot be divided, so each of the "
                 f"{distributed.size()} processes does all of them"
@@ -116,11 +119,11 @@ class Trainer:
                 feed.begin()
         self._collect_image_counts()
         for module in checkpoint.modules(self.method).values():
-            distributed.sync_batch_norm(module)
+            sync_batch_norm(module)
         self._training_mode(True)
         self._clock.start(kind)
         while self.position.step < phase.steps:
-            seed_everything(self.seed, "method", self.position.phase, self.position.step)
+            seed_step(self.position.step)
             pool_size = len(self.method.pool)
             shard = self._shard(phase, feeds) if several else None
             batch = [tensor for feed in feeds for tensor in feed.next(shard)]
@@ -135,6 +138,7 @@ class Trainer:
                 self.method.pool.record_sources(pool_size, feeds[0].source_indices)
             self.position.step += 1
             images += shard.total if shard else len(batch[0]) if batch else 0
+            del batch  # the next one takes its memory, which is still in the cache
             if loss is not None:
                 mean.add(loss, scaler.skipped if scaler else None)
             if self.position.step % log_every == 0 or self.position.step == phase.steps:
@@ -155,6 +159,8 @@ class Trainer:
                 rate = images / (seconds - shown_seconds)
                 self.reporter.update(self.position.step, self._curve.recent, rate)
                 shown, shown_seconds, images = time.perf_counter(), seconds, 0
+        if undivided:  # kernels that are not deterministic may have led to other roundings
+            distributed.copy_from_rank_zero(checkpoint.tensors(self.method))
         self._clock.stop()
         self.reporter.end()
 
@@ -228,7 +234,7 @@ class Trainer:
         return self.position.step + sum(phase.steps for phase in earlier if phase.name == "train")
 
     def _validation_is_due(self, phase: Phase) -> bool:
-        if phase.name != "train" or not self.recipe.validations:
+        if not self.recipe.validations or phase.name != "train":
             return False
         done, validations = self._train_steps_done(), self.recipe.validations
         due = done * validations // self.train_total

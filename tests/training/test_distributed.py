@@ -1,4 +1,4 @@
-"""Several processes in one run give what one process gives; two of them, on CPUs."""
+"""Several processes in one run give what one process gives; two and three of them, on CPUs."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from distributed_cases import CASES
+from distributed_cases import CASES, THREE
 from torch import nn
 
 from sdgbench import registry
@@ -29,6 +29,8 @@ from sdgbench.spec.resolution import resolve
 from sdgbench.training import distributed
 from sdgbench.training.augment import crop_and_flip
 from sdgbench.training.device import Device
+from sdgbench.training.gradient_sum import GradientSum
+from sdgbench.training.sync_batch_norm import sync_batch_norm
 
 HERE = Path(__file__).parents[1]
 ENVIRONMENT = {
@@ -49,8 +51,8 @@ def found(tmp_path_factory):
     """What one process made of each case, and what the two of a pair did."""
     folder = tmp_path_factory.mktemp("sharing")
 
-    def start(name, **environment):
-        command = [sys.executable, HERE / "distributed_cases.py", ",".join(CASES), folder / name]
+    def start(name, cases=CASES, **environment):
+        command = [sys.executable, HERE / "distributed_cases.py", ",".join(cases), folder / name]
         return subprocess.Popen(
             command,
             env={**ENVIRONMENT, **environment},
@@ -59,15 +61,20 @@ def found(tmp_path_factory):
             stderr=subprocess.STDOUT,
         )
 
-    meeting = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-    processes = [start("two", RANK=str(rank), **meeting) for rank in range(2)] + [start("one")]
+    processes = [start("one")]
+    for name, size, cases in (("two", 2, CASES), ("three", 3, THREE)):
+        meeting = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+        processes += [start(name, cases, RANK=str(rank), **meeting) for rank in range(size)]
     for process in processes:
         output, _ = process.communicate(timeout=900)
         assert process.returncode == 0, output
-    return lambda case: [
-        torch.load(folder / place, weights_only=True)
-        for place in (f"one/{case}/0.pt", f"two/{case}/0.pt", f"two/{case}/1.pt")
-    ]
+
+    def load(case, size=2):
+        name = ("two", "three")[size - 2]
+        places = [f"one/{case}/0.pt", *(f"{name}/{case}/{rank}.pt" for rank in range(size))]
+        return [torch.load(folder / place, weights_only=True) for place in places]
+
+    return load
 
 
 def assert_close(first, second, tolerance):
@@ -76,12 +83,16 @@ def assert_close(first, second, tolerance):
         torch.testing.assert_close(value, second[key], rtol=0, atol=tolerance, msg=key)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_two_processes_end_with_the_weights_of_one(case, found):
+@pytest.mark.parametrize(
+    ("case", "size"), [*((case, 2) for case in CASES), *((case, 3) for case in THREE)]
+)
+def test_several_processes_end_with_the_weights_of_one(case, size, found):
     """The second-order term of M-ADA through the sum over processes moves them by 5e-5."""
-    one, first, second = found(case)
+    one, first, *others = found(case, size)
+    second = others[-1]
     for name, weights in first["weights"].items():
-        assert_close(weights, second["weights"][name], 0)
+        for other in others:
+            assert_close(weights, other["weights"][name], 0)
         # The auto-encoder's Adam turns the sign of a rounding into a step of 1e-3 or 1e-5.
         assert_close(one["weights"][name], weights, 3e-5 if name == "wae" else 1e-6)
     if len(one["pool"]):
@@ -91,6 +102,19 @@ def test_two_processes_end_with_the_weights_of_one(case, found):
             assert torch.equal(one["pool"][1], there["pool"][1])
     for key in ("forward", "gradient", "score"):
         assert one[key] == first[key] == second[key]
+
+
+def test_messages_of_a_step(found):
+    """One for each batch norm and direction, and one per bucket; none where nothing is divided."""
+    layers = 7  # batch norms of wrn-10-1
+    for there in found("randconv")[1:]:
+        assert there["messages"] == {"divided": [layers, layers + 1], "whole": [0, 0]}
+
+
+def test_a_process_that_hangs_is_named(found):
+    _, first, second = found("erm")
+    assert re.search(r"^process 1 \(pid \d+ on .*\) ended, or did not answer", first["hang"])
+    assert second["hang"] == ""
 
 
 @pytest.mark.parametrize(
@@ -143,7 +167,7 @@ def test_shards_make_up_the_batch(total, process):
 def test_too_few_images_are_not_divided(process):
     process(0, 3)
     assert distributed.shard_of(2) is None
-    assert distributed.weight() == pytest.approx(1 / 3)
+    assert distributed.weight() == 1
 
 
 def test_augmentation_is_that_of_the_whole_batch():
@@ -170,6 +194,70 @@ def test_methods_say_what_can_be_divided():
         assert not says(name)
         assert says(name, weight=0.0)
     assert not Method.shardable(None, Phase("train", 1))  # a new method must say so itself
+
+
+# Gradients -------------------------------------------------------------------------------------
+
+
+def test_gradients_leave_in_buckets_during_the_backward_pass(process, monkeypatch):
+    """The first message goes out before the first layer's gradient is computed."""
+    process(0, 2)
+    events = []
+
+    def start_sum(flat):
+        events.append(flat.numel())
+        return lambda: flat.mul_(2)
+
+    monkeypatch.setattr(distributed, "start_sum", start_sum)
+    monkeypatch.setattr("sdgbench.training.gradient_sum.BUCKET_BYTES", 4 * 20)
+    network = nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 4), nn.Linear(4, 3), nn.Linear(1, 1))
+    unused = network.pop(3)
+    weights = [*network.parameters(), *unused.parameters()]
+    x = torch.randn(5, 2)
+    loss = network(x).square().mean()
+    expected = torch.autograd.grad(loss, list(network.parameters()), retain_graph=True)
+    network[0].weight.register_post_accumulate_grad_hook(lambda _: events.append("first layer"))
+    gradient_sum = GradientSum(weights)
+    loss.backward()
+    total = gradient_sum.finish(loss.detach())
+    assert total == 2 * loss
+    for weight, grad in zip(network.parameters(), expected, strict=True):
+        torch.testing.assert_close(weight.grad, 2 * grad)
+    assert unused.weight.grad is None
+    # What the loss does not reach is in the first bucket, so here all wait for the end.
+    assert events[0] == "first layer"
+    events.clear()
+    network.zero_grad()
+    gradient_sum = GradientSum(list(network.parameters()))
+    network(x).square().mean().backward()
+    gradient_sum.finish(loss.detach())
+    assert events.index("first layer") >= 1
+    assert sum(n for n in events if n != "first layer") == 1 + sum(
+        w.numel() for w in network.parameters()
+    )
+
+
+def test_votes_agree_on_the_next_one(process, monkeypatch):
+    """Calls in between send nothing; the number of calls doubles at most."""
+    process(0, 2)
+    sent = []
+
+    class Done:
+        def wait(self):
+            pass
+
+    monkeypatch.setattr(
+        dist, "all_reduce", lambda votes, *_, **__: (sent.append(votes.tolist()), Done())[1]
+    )
+    asked = []
+    any_rank = distributed.AnyRank(lambda: bool(asked))
+    answers = [any_rank() for _ in range(200)]
+    assert not any(answers)
+    assert 3 <= len(sent) <= 12
+    asked.append(True)
+    while not any_rank():
+        assert len(sent) < 20
+    assert any_rank()
 
 
 # Devices and agreement -------------------------------------------------------------------------
@@ -350,11 +438,11 @@ def test_timms_batch_norm_shares_statistics_and_activates(monkeypatch):
     """With the whole batch as its shard, it must do what timm's own layer does."""
     from timm.layers import BatchNormAct2d
 
-    monkeypatch.setattr(distributed, "all_reduce_sum", lambda tensors: list(tensors))
+    monkeypatch.setattr(distributed, "gather_rows", lambda row: row[None])
     monkeypatch.setattr(distributed._process_group, "size", 2)
     plain, synced = (nn.Sequential(BatchNormAct2d(3)) for _ in range(2))
-    distributed.sync_batch_norm(synced)
-    distributed.sync_batch_norm(synced)  # before every phase
+    sync_batch_norm(synced)
+    sync_batch_norm(synced)  # before every phase
     x = torch.randn(4, 3, 5, 5)
     with distributed.shard_scope(distributed.BatchShard(0, 4, 4)):
         assert torch.allclose(synced(x), plain(x), atol=1e-6)
@@ -369,4 +457,4 @@ def test_a_batch_norm_that_cannot_share_statistics_is_refused(monkeypatch):
 
     monkeypatch.setattr(distributed._process_group, "size", 2)
     with pytest.raises(UserError, match="batch norm Odd of this network cannot share"):
-        distributed.sync_batch_norm(nn.Sequential(Odd(3)))
+        sync_batch_norm(nn.Sequential(Odd(3)))

@@ -189,7 +189,7 @@ def test_batches_are_made_ready_for_the_device_by_the_workers(pool):
 
     device = Pinning()
     with closing(StreamedImages(toy_domain(), device)) as images:
-        feed_of(images, pool, Read()).next()
+        feed_of(images, pool, Read(augment=False)).next()
         images.span(0, 8)
     assert device.moved_by == {threading.current_thread().name}  # not every device allows others
 

@@ -1,0 +1,152 @@
+"""The training loop around a step that does nothing, and what a batch costs.
+
+The references are what commit 9eedc93 did. Both sides of a ratio are measured in turn in one run.
+"""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from helpers import RECIPE, make, toy_domain, trainer
+
+from sdgbench.method import Method, Phase
+from sdgbench.spec.seeds import derive, permutation
+from sdgbench.training.augment import crop_and_flip
+from sdgbench.training.device import Device
+from sdgbench.training.feeds import DeviceImages
+from sdgbench.training.pool import Pool
+
+STEPS, BATCH, COUNT = 2000, 32, 2000
+
+
+class Idle(Method):
+    """Notes when each step begins, and does nothing."""
+
+    name = "idle"
+
+    def setup(self):
+        """A loss, as a step returns one."""
+        self._loss, self._began = torch.tensor(1.0), []
+
+    def plan(self):
+        """Steps with a batch, then steps without."""
+        return [Phase("train", STEPS), Phase("blank", STEPS, ())]
+
+    def train_step(self, x, y):
+        """Note the time."""
+        self._began.append(time.perf_counter())
+        return self._loss
+
+    def blank_step(self):
+        """Note the time."""
+        self._began.append(time.perf_counter())
+
+
+def seed_as_before(*stream):
+    import random
+
+    value = derive(*stream)
+    torch.default_generator.manual_seed(value)
+    np.random.seed(value % 2**32)
+    random.seed(value)
+
+
+def fast_quarter(began):
+    """The time from step to step in the fastest quarter: the rest waited for other programs."""
+    return float(np.percentile(np.diff(began), 25))
+
+
+@pytest.mark.parametrize("name", ["train", "blank"])
+def test_loop_over_seeding_and_reading_as_before(name, benchmark, tmp_path):
+    """Microseconds per step, and the ratio to seeding, reading and a sum of losses alone."""
+    method = make(Idle, tmp_path, replace(RECIPE, batch=BATCH, steps=STEPS, validations=0))
+    runner = trainer(method, tmp_path / "run", checkpoint_seconds=1e9)
+    runner.source = DeviceImages(toy_domain(count=COUNT), Device("cpu"))
+    domain = toy_domain(count=COUNT)
+    images, labels = torch.from_numpy(domain.images), torch.from_numpy(domain.labels)
+    order = permutation(0, COUNT, "order", "train/0", 1)
+
+    def loop():
+        runner.position.phase, runner.position.step = ("train", "blank").index(name), 0
+        method._began.clear()
+        runner._run_phase(runner.plan[runner.position.phase])
+        return fast_quarter(method._began)
+
+    def before():
+        began, total = [], 0.0
+        for step in range(STEPS):
+            seed_as_before(0, "method", 0, step)
+            if name == "train":
+                start = step * BATCH % (COUNT - BATCH)
+                rows = torch.from_numpy(order[start : start + BATCH]).to("cpu")
+                y = labels.index_select(0, rows).long()
+                x = images.index_select(0, rows).to(torch.float32).div_(255)
+                total = total + method._loss
+                assert len(x) == len(y)
+            began.append(time.perf_counter())
+        return fast_quarter(began)
+
+    pairs = [(loop(), before()) for _ in range(7)]
+    seconds, parts = np.median(pairs, 0)
+    ratio = float(np.median([first / second for first, second in pairs]))
+    benchmark.extra_info.update(microseconds=round(1e6 * seconds, 1), ratio=round(ratio, 3))
+    benchmark.pedantic(loop, rounds=1)
+    print(f"\n{name}: {1e6 * seconds:.1f} us per step; the parts as before {1e6 * parts:.1f} us")
+
+
+def test_pool_gather_over_opening_the_files(ratio, tmp_path):
+    """The reference opens both files for each batch."""
+    pool = Pool(tmp_path / "pool", (3, 32, 32), ())
+    pool.add(torch.rand(COUNT, 3, 32, 32), torch.zeros(COUNT, dtype=torch.long))
+    indices = np.random.default_rng(0).permutation(COUNT)[:BATCH]
+
+    def before():
+        image_file, label_file = pool.files
+        images = np.memmap(image_file, np.float32, "r", shape=(COUNT, 3, 32, 32))
+        labels = np.memmap(label_file, np.uint8, "r", shape=(COUNT,))
+        return (
+            torch.from_numpy(images[indices]),
+            torch.from_numpy(labels[indices].astype(np.int64)),
+        )
+
+    assert all(map(torch.equal, pool.gather(indices), before()))
+    ratio(repeated(lambda: pool.gather(indices)), repeated(before), rounds=31)
+
+
+def crop_and_flip_as_before(images, seed, margin=4):
+    count, channels, height, width = images.shape
+    generator = torch.Generator().manual_seed(seed)
+    shift = torch.randint(-margin, margin + 1, (count, 2), generator=generator)
+    mirrored = torch.rand(count, generator=generator) < 0.5
+
+    def reflect(index, size):
+        index = index.abs()
+        return torch.where(index >= size, 2 * (size - 1) - index, index)
+
+    rows = reflect(torch.arange(height) + shift[:, :1], height)
+    columns = reflect(torch.arange(width) + shift[:, 1:], width)
+    columns = torch.where(mirrored[:, None], columns.flip(1), columns)
+    image = torch.arange(count)[:, None, None, None]
+    channel = torch.arange(channels)[None, :, None, None]
+    return images[image, channel, rows[:, None, :, None], columns[:, None, None, :]]
+
+
+@pytest.mark.parametrize("batch", [32, 128])
+def test_crop_flip_over_indexing_by_four_tensors(batch, ratio):
+    images = torch.rand(batch, 3, 32, 32)
+    assert torch.equal(crop_and_flip(images, 5), crop_and_flip_as_before(images, 5))
+    ratio(
+        repeated(lambda: crop_and_flip(images, 5)),
+        repeated(lambda: crop_and_flip_as_before(images, 5)),
+        rounds=15,
+    )
+
+
+def repeated(work, times=10):
+    def several():
+        for _ in range(times):
+            work()
+
+    return several
