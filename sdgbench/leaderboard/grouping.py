@@ -164,12 +164,12 @@ def _leaderboard(runs: Sequence[Run], merge_versions: bool, strict: bool) -> Lea
     if strict:
         runs, left_out = _of_one_environment(runs)
     variants: dict[tuple[str, str, str], dict[int, Run]] = defaultdict(dict)
-    repeated: list[tuple[tuple[str, str, str], str]] = []
+    repeated: list[tuple[tuple[str, str, str], int, str]] = []
     for run in runs:
         key = (run.method, run.params, "" if merge_versions else run.method_file)
         same = variants[key]
         if run.seed in same:
-            repeated.append((key, _duplicate(run, same[run.seed])))
+            repeated.append((key, run.seed, _duplicate(run, same[run.seed])))
         else:
             same[run.seed] = run
     by_params: dict[tuple[str, str], list[Run]] = defaultdict(list)
@@ -193,7 +193,9 @@ def _leaderboard(runs: Sequence[Run], merge_versions: bool, strict: bool) -> Lea
             row.variant += "'"
         used.add(row.name)
         rows[method, params, file] = row
-    duplicates = tuple(Duplicate(rows[key].name, text) for key, text in repeated)
+    # Runs come in the order of their folders, which are hashes.
+    in_order = sorted(repeated, key=lambda item: (rows[item[0]].name, item[1]))
+    duplicates = tuple(Duplicate(rows[key].name, text) for key, _, text in in_order)
     return Leaderboard(
         runs[0].protocol, list(rows.values()), duplicates=duplicates, left_out=left_out
     )

@@ -96,6 +96,12 @@ def test_a_duplicate_names_the_difference():
     assert "other scores (no recorded difference)" in note
 
 
+def test_duplicates_are_named_in_the_order_of_seeds():
+    made = [make("erm", seed) for seed in (1, 2, 0)]
+    notes = noted(board([*made, *made]), "another record")
+    assert [note[:11] for note in notes] == ["erm, seed 0", "erm, seed 1", "erm, seed 2"]
+
+
 def test_notes_are_about_methods_that_are_shown():
     made = [make("erm", 0), make("gud", 0), make("gud", 0), make("gud", 1, threads=1)]
     notes = " ".join(make_table(board(made), methods=["erm"]).notes)
