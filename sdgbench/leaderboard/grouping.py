@@ -205,7 +205,8 @@ def _of_one_environment(runs: Sequence[Run]) -> tuple[Sequence[Run], str]:
     """The runs of the most common environment, and a note on the others."""
     every = [run.environment for run in runs]
     kept = environment.most_common(every)
-    others = [f"{run.method} seed {run.seed}" for run in runs if run.environment != kept]
+    rest = sorted((run.method, run.seed) for run in runs if run.environment != kept)
+    others = [f"{method} seed {seed}" for method, seed in rest]
     if not others:
         return runs, ""
     note = (
