@@ -165,13 +165,13 @@ def _leaderboard(runs: Sequence[Run], merge_versions: bool, strict: bool) -> Lea
     if strict:
         runs, left_out = _of_one_environment(runs)
     variants: dict[tuple[Setting, str], dict[int, Run]] = defaultdict(dict)
-    repeated: list[tuple[tuple[Setting, str], str]] = []
+    repeated: list[tuple[tuple[Setting, str], int, str]] = []
     for run in runs:
         setting = Setting(run.method, run.params, run.tuned.search if run.tuned else "")
         key = (setting, "" if merge_versions else run.method_file)
         same = variants[key]
         if run.seed in same:
-            repeated.append((key, _duplicate(run, same[run.seed])))
+            repeated.append((key, run.seed, _duplicate(run, same[run.seed])))
         else:
             same[run.seed] = run
     by_setting: dict[Setting, list[Run]] = defaultdict(list)
@@ -198,7 +198,9 @@ def _leaderboard(runs: Sequence[Run], merge_versions: bool, strict: bool) -> Lea
             row.variant += "'"
         used.add(row.name)
         rows[setting, file] = row
-    duplicates = tuple(Duplicate(rows[key].name, text) for key, text in repeated)
+    # Runs come in the order of their folders, which are hashes.
+    in_order = sorted(repeated, key=lambda item: (rows[item[0]].name, item[1]))
+    duplicates = tuple(Duplicate(rows[key].name, text) for key, _, text in in_order)
     return Leaderboard(
         runs[0].protocol, list(rows.values()), duplicates=duplicates, left_out=left_out
     )
@@ -216,7 +218,8 @@ def _of_one_environment(runs: Sequence[Run]) -> tuple[Sequence[Run], str]:
     """The runs of the most common environment, and a note on the others."""
     every = [run.environment for run in runs]
     kept = environment.most_common(every)
-    others = [f"{run.method} seed {run.seed}" for run in runs if run.environment != kept]
+    rest = sorted((run.method, run.seed) for run in runs if run.environment != kept)
+    others = [f"{method} seed {seed}" for method, seed in rest]
     if not others:
         return runs, ""
     note = (

@@ -444,11 +444,11 @@ def test_a_missing_baseline_is_never_a_silent_one():
     mine = corrupted("m", 0.1)
     with pytest.raises(UserError, match="needs the erm run of two .quick. with seed 0: sdgbench"):
         leaderboard.relative_errors(run_of(mine[0]), None)
-    for found, wanted in ((mine, "0,1"), ([*mine, corrupted("erm")[0]], "1")):
+    for found, wanted in ((mine, "seeds 0,1"), ([*mine, corrupted("erm")[0]], "seed 1")):
         table = make_table(only(found))
         cells = next(line.cells for line in table.lines if line.method == "m")
         assert cells["mCE2_L5_vs_erm"].mean is None
-        assert f"gain, mCE and RmCE need erm for the seeds {wanted}: sdgbench run" in notes(table)
+        assert f"gain, mCE and RmCE need erm for the {wanted}: sdgbench run" in notes(table)
 
 
 def test_a_ratio_that_does_not_exist_is_not_shown():

@@ -79,11 +79,12 @@ def test_a_run_that_was_resumed_elsewhere_says_so():
 
 
 def test_strict_keeps_the_runs_of_one_environment():
-    made = [make("erm", 0), make("erm", 1), make("erm", 2, threads=1), make("gud", 0)]
-    found = board(made, strict=True)
+    others = [make("erm", 3, threads=1), make("erm", 2, threads=1)]
+    found = board([make("erm", 0), make("erm", 1), *others, make("gud", 0)], strict=True)
     assert {row.name: list(row.runs) for row in found.rows} == {"erm": [0, 1], "gud": [0]}
     assert noted(found, "environment") == []
-    assert "--strict: only runs with threads 2; left out: erm seed 2" in make_table(found).notes
+    note = "--strict: only runs with threads 2; left out: erm seed 2, erm seed 3"
+    assert note in make_table(found).notes
 
 
 def test_a_duplicate_names_the_difference():
@@ -94,6 +95,12 @@ def test_a_duplicate_names_the_difference():
     assert make_table(found).lines[0].cells["average"].mean == pytest.approx(50)
     (note,) = noted(board([make("erm", 0, value=0.5), make("erm", 0, value=0.52)]), "another")
     assert "other scores (no recorded difference)" in note
+
+
+def test_duplicates_are_named_in_the_order_of_seeds():
+    made = [make("erm", seed) for seed in (1, 2, 0)]
+    notes = noted(board([*made, *made]), "another record")
+    assert [note[:11] for note in notes] == ["erm, seed 0", "erm, seed 1", "erm, seed 2"]
 
 
 def test_notes_are_about_methods_that_are_shown():

@@ -151,9 +151,10 @@ def missing_baseline(query: Query) -> str | None:
     if not wanted:
         return None
     seeds = ",".join(str(seed) for seed in sorted(wanted))
+    noun = "seeds" if len(wanted) > 1 else "seed"
     corrupted = corruption_metrics.is_corrupted(board.protocol)
     return (
-        f"{'gain, mCE and RmCE need' if corrupted else 'the gain needs'} {baseline} for the seeds "
+        f"{'gain, mCE and RmCE need' if corrupted else 'the gain needs'} {baseline} for the {noun} "
         f"{seeds}: sdgbench run --method {baseline} "
         f"--dataset {board.dataset} --preset {board.preset} --seeds {seeds}"
     )
