@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sdgbench.api.records import Records, load_records
     from sdgbench.api.reproduce import Reproduction, reproduce
     from sdgbench.api.run import RunsFailed, run
+    from sdgbench.api.submit import SubmissionRefused, submit
     from sdgbench.api.tables import Tables
     from sdgbench.errors import UserError
     from sdgbench.registry import (
@@ -29,6 +30,7 @@ __all__ = [
     "Records",
     "Reproduction",
     "RunsFailed",
+    "SubmissionRefused",
     "Tables",
     "UserError",
     "add_plugin",
@@ -45,6 +47,7 @@ __all__ = [
     "register_network",
     "reproduce",
     "run",
+    "submit",
 ]
 
 _MODULES = {
@@ -55,6 +58,7 @@ _MODULES = {
     "sdgbench.api.records": ("Records", "load_records"),
     "sdgbench.api.reproduce": ("Reproduction", "reproduce"),
     "sdgbench.api.run": ("RunsFailed", "run"),
+    "sdgbench.api.submit": ("SubmissionRefused", "submit"),
     "sdgbench.api.tables": ("Tables",),
     "sdgbench.errors": ("UserError",),
     "sdgbench.registry": ("add_plugin", "register_dataset", "register_method", "register_network"),

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from sdgbench.leaderboard import statistics
 from sdgbench.leaderboard.grouping import Row, shorten
 from sdgbench.leaderboard.runs import Run
-from sdgbench.leaderboard.table import TIE, Cell, Column, Line
+from sdgbench.leaderboard.table import BADGE, TIE, Cell, Column, Line
+from sdgbench.records.badges import MEANINGS
 
 INTERVAL = "±: half-width of the 95% t-interval over n seeds"
 Samples = dict[str, dict[int, float | None]]  # row: seed: value
@@ -88,6 +89,8 @@ def assemble(
             )
     if reference is not None:
         _add_gains(assembled, cells, rows, ranked, reference, baseline)
+    if any(row.badge for row in rows):
+        _add_badges(assembled, cells, rows)
     if any(len(row.runs) == 1 for row in rows):
         assembled.notes.append("n = 1: one seed has no interval")
     assembled.notes += _notes_on_ranks(missing)
@@ -196,6 +199,17 @@ def _add_gains(
                 f"{row.name}: the gain is over {gain.n} seeds that {baseline} has too"
             )
     assembled.notes += _notes_on_p(gains)
+
+
+def _add_badges(
+    assembled: Assembled, cells: dict[str, dict[str, Cell]], rows: Sequence[Row]
+) -> None:
+    """How far each row is confirmed; a row without any badge among others is only claimed."""
+    shown = {row.name: row.badge or "claimed" for row in rows}
+    for name, badge in shown.items():
+        cells[name][BADGE] = Cell(None, text=badge)
+    meanings = [f"{badge} ({text})" for badge, text in MEANINGS.items() if badge in shown.values()]
+    assembled.columns.append(Column(BADGE, ", ".join(meanings), is_text=True))
 
 
 def _differences(

@@ -13,6 +13,7 @@ from pathlib import Path
 from sdgbench.errors import UserError
 from sdgbench.leaderboard.environment import Environment, environment_of
 from sdgbench.leaderboard.protocol import KnownProtocols, Protocol, protocol_of
+from sdgbench.records.badges import Badge, badge_of
 from sdgbench.records.folders import run_folders
 from sdgbench.records.reading import read
 from sdgbench.records.schema import (
@@ -66,6 +67,7 @@ class Run:
     path: str = ""  # the run's folder; a Path object would take a tenth of the reading time
     transport: Transport | None = None  # how far augmented domains are; None: there are none
     embedding: Embedding | None = None  # what area they cover
+    badge: Badge | None = None  # how far it is confirmed; None: it was not submitted
 
     @property
     def folder(self) -> Path | None:
@@ -129,6 +131,7 @@ def _as_run(
         path=path,
         transport=record.transport,
         embedding=record.embedding,
+        badge=badge_of(path) if path else None,
     )
 
 
