@@ -89,8 +89,6 @@ def assemble(
             )
     if reference is not None:
         _add_gains(assembled, cells, rows, ranked, reference, baseline)
-    if any(row.badge for row in rows):
-        _add_badges(assembled, cells, rows)
     if any(len(row.runs) == 1 for row in rows):
         assembled.notes.append("n = 1: one seed has no interval")
     assembled.notes += _notes_on_ranks(missing)
@@ -201,13 +199,13 @@ def _add_gains(
     assembled.notes += _notes_on_p(gains)
 
 
-def _add_badges(
-    assembled: Assembled, cells: dict[str, dict[str, Cell]], rows: Sequence[Row]
-) -> None:
-    """How far each row is confirmed; a row without any badge among others is only claimed."""
+def add_badges(assembled: Assembled, rows: Sequence[Row]) -> None:
+    """Add a column with the badges, if any row has one; a row without is only claimed."""
+    if not any(row.badge for row in rows):
+        return
     shown = {row.name: row.badge or "claimed" for row in rows}
-    for name, badge in shown.items():
-        cells[name][BADGE] = Cell(None, text=badge)
+    for line in assembled.lines:
+        line.cells[BADGE] = Cell(None, text=shown[line.method])
     meanings = [f"{badge} ({text})" for badge, text in MEANINGS.items() if badge in shown.values()]
     assembled.columns.append(Column(BADGE, ", ".join(meanings), is_text=True))
 

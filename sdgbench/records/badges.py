@@ -29,7 +29,7 @@ RECORD_FILE = "record.json"
 Badge = Literal["reproduced", "verified", "claimed"]
 MEANINGS: dict[Badge, str] = {  # the strongest first
     "reproduced": "run again by someone else, with equal predictions up to roundings",
-    "verified": "every score was recomputed from the stored predictions",
+    "verified": "every score on unseen domains was recomputed from the stored predictions",
     "claimed": "the numbers of the record, not recomputed",
 }
 
@@ -93,6 +93,11 @@ def badge_of(folder: Path | str) -> Badge | None:
     return "verified" if verified and _unchanged(path, verified.files) else "claimed"
 
 
+def explain(badge: str) -> str:
+    """A badge with its meaning."""
+    return next(f"{name}: {text}" for name, text in MEANINGS.items() if name == badge)
+
+
 def weakest(badges: Iterable[Badge | None]) -> Badge | None:
     """The badge of several runs together; None: none of them has one."""
     every = list(badges)
@@ -117,7 +122,7 @@ def describe(folder: Path) -> dict[str, Any]:
     badge = badge_of(folder)
     if badge is None:
         return {}
-    about: dict[str, Any] = {"badge": f"{badge}: {MEANINGS[badge]}"}
+    about: dict[str, Any] = {"badge": explain(badge)}
     if submitted := submission(folder):
         about["submitter"] = submitted.submitter.name
         about["contact"] = submitted.submitter.contact
