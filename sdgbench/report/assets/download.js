@@ -47,7 +47,10 @@ function csvCell(value) {
 
 function figureButtons(board, title, find) {
   const take = (act) => () => {
-    const picture = figurePicture(find(), `${board.title}: ${title}`);
+    const figure = find();
+    figure.classList.add("taken"); // without its buttons
+    const picture = figurePicture(figure, board.title, title);
+    figure.classList.remove("taken");
     act(picture, fileName(board.key, title));
   };
   return el("span", { class: "saves" },
@@ -110,7 +113,7 @@ function withPlainStyle(svg) {
 const MARGIN = 16;
 const HEADING = 26; // room for the title of the board
 
-function figurePicture(figure, title) {
+function figurePicture(figure, board, title) {
   for (const scrolled of figure.querySelectorAll(".scroll")) scrolled.scrollLeft = 0;
   const origin = figure.getBoundingClientRect();
   const left = origin.left - MARGIN;
@@ -127,7 +130,7 @@ function figurePicture(figure, title) {
       parts.push(...textLines(node, left, top));
       return;
     }
-    if (node.nodeType !== Node.ELEMENT_NODE || node.matches(".tools, .saves")) return;
+    if (node.nodeType !== Node.ELEMENT_NODE || node.matches(".tools")) return;
     const style = getComputedStyle(node);
     if (style.display === "none" || style.visibility === "hidden") return;
     const box = node.getBoundingClientRect();
@@ -141,7 +144,7 @@ function figurePicture(figure, title) {
       const { fill: stroke } = plainColour(style.borderTopColor);
       parts.push(draw("rect", { ...at(box), rx: 4, fill: "none", stroke, "stroke-width": 2, "stroke-dasharray": style.borderTopStyle === "dashed" ? "4 3" : null }));
     }
-    if (node.tagName === "IMG") parts.push(draw("image", { ...at(box), href: node.src, preserveAspectRatio: "none", style: "image-rendering: pixelated" }));
+    if (node.tagName === "IMG") parts.push(draw("image", { ...at(box), href: node.src, preserveAspectRatio: "none", "image-rendering": "pixelated" }));
     const strip = /^url\("(data:[^"]+)"\)$/.exec(style.backgroundImage);
     if (strip) parts.push(stripTile(strip[1], style, at(box)));
     node.childNodes.forEach(visit);
@@ -150,9 +153,9 @@ function figurePicture(figure, title) {
   const size = { width: Math.ceil(width + 2 * MARGIN), height: Math.ceil(height + 2 * MARGIN + HEADING) };
   const body = getComputedStyle(document.body);
   const picture = draw("svg", { xmlns: SVG, ...size, viewBox: `0 0 ${size.width} ${size.height}` },
-    draw("title", {}, title),
+    draw("title", {}, `${board}: ${title}`),
     draw("rect", { ...size, fill: plainColour(body.backgroundColor).fill }),
-    draw("text", { x: MARGIN, y: MARGIN + 12, fill: plainColour(body.color).fill, "font-size": "14px", "font-family": "sans-serif", "font-weight": 600 }, title),
+    draw("text", { x: MARGIN, y: MARGIN + 12, fill: plainColour(body.color).fill, "font-size": "14px", "font-family": "sans-serif" }, board),
     parts);
   return { text: new XMLSerializer().serializeToString(picture), ...size };
 }
@@ -162,20 +165,22 @@ function stripTile(source, style, box) {
   const count = Math.round(Number.parseFloat(style.backgroundSize) / 100) || 1;
   const share = (Number.parseFloat(style.backgroundPosition) || 0) / 100;
   return draw("svg", { ...box, viewBox: `${share * (count - 1)} 0 1 1`, preserveAspectRatio: "none" },
-    draw("image", { href: source, width: count, height: 1, preserveAspectRatio: "none", style: "image-rendering: pixelated" }));
+    draw("image", { href: source, width: count, height: 1, preserveAspectRatio: "none", "image-rendering": "pixelated" }));
 }
 
 // Text as the browser broke it into lines.
 function textLines(node, left, top) {
   const lines = [];
   const range = document.createRange();
-  for (const word of node.textContent.matchAll(/\S+/g)) {
-    range.setStart(node, word.index);
-    range.setEnd(node, word.index + word[0].length);
+  let index = 0;
+  for (const sign of node.textContent) {
+    range.setStart(node, index);
+    index += sign.length;
+    range.setEnd(node, index);
     const box = range.getBoundingClientRect();
     const last = lines.at(-1);
-    if (last && Math.abs(last.top - box.top) < 2) last.words.push(word[0]);
-    else if (box.width) lines.push({ left: box.left, top: box.top, height: box.height, words: [word[0]] });
+    if (last && (!box.width || Math.abs(last.top - box.top) < 2)) last.text += sign;
+    else if (sign.trim() && box.width) lines.push({ left: box.left, top: box.top, height: box.height, text: sign });
   }
   const style = getComputedStyle(node.parentElement);
   const colour = plainColour(style.color);
@@ -183,5 +188,5 @@ function textLines(node, left, top) {
   return lines.map((line) => draw("text", {
     x: (line.left - left).toFixed(1), y: (line.top - top + 0.78 * line.height).toFixed(1), fill: colour.fill,
     "font-size": style.fontSize, "font-weight": style.fontWeight, "font-family": style.fontFamily.replaceAll('"', "'"),
-  }, line.words.join(" ")));
+  }, line.text.trim().replaceAll(/\s+/g, " ")));
 }
