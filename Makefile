@@ -58,11 +58,12 @@ test-lowest: ## Run all tests with the lowest supported versions (needs uv; 6 GB
 	@uv pip install -q --python $(LOWEST)/bin/python -c $(LOWEST)/lowest.txt -e '.[dev]'
 	@$(LOWEST)/bin/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
-leaderboards: $(READY) ## Make the committed tables from the committed records
+leaderboards: $(READY) ## Make the committed tables and page from the committed records
 	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits-mini --output leaderboards/results.md
 	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits-mini --view efficiency --output leaderboards/efficiency.md
 	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits --paper --output leaderboards/digits.md
 	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits --view few-shot --output leaderboards/few-shot.md
+	@$(VENV)/bin/sdgbench report --runs leaderboards/records --no-samples --output leaderboards/index.html
 	@$(PY) docs/pictures.py compare
 	@$(PY) docs/generated_tables.py
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sdgbench.api.records import Records, load_records
     from sdgbench.api.reproduce import Reproduction, reproduce
     from sdgbench.api.run import RunsFailed, run
+    from sdgbench.api.submit import SubmissionRefused, submit
     from sdgbench.api.tables import Tables
     from sdgbench.api.tune import Tuning, tune
     from sdgbench.errors import UserError
@@ -30,6 +31,7 @@ __all__ = [
     "Records",
     "Reproduction",
     "RunsFailed",
+    "SubmissionRefused",
     "Tables",
     "Tuning",
     "UserError",
@@ -47,6 +49,7 @@ __all__ = [
     "register_network",
     "reproduce",
     "run",
+    "submit",
     "tune",
 ]
 
@@ -58,6 +61,7 @@ _MODULES = {
     "sdgbench.api.records": ("Records", "load_records"),
     "sdgbench.api.reproduce": ("Reproduction", "reproduce"),
     "sdgbench.api.run": ("RunsFailed", "run"),
+    "sdgbench.api.submit": ("SubmissionRefused", "submit"),
     "sdgbench.api.tables": ("Tables",),
     "sdgbench.api.tune": ("Tuning", "tune"),
     "sdgbench.errors": ("UserError",),

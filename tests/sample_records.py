@@ -364,3 +364,56 @@ def sampled(root, data, name="digits-mini", domains=("street", "scan"), wrong=0,
     folder = save(root, record).parent
     np.savez_compressed(folder / "predictions.npz", **predictions)
     return folder
+
+
+def verifiable(root, data, method="erm", seed=0, wrong=0, name="digits-mini"):
+    """A record that ``verify`` confirms, without training; returns the folder of the run.
+
+    Of each domain the first ``wrong`` images (and one more per seed) are predicted wrongly.
+    """
+    from dataclasses import asdict
+
+    import msgspec
+    import numpy as np
+
+    from sdgbench import registry, storage
+    from sdgbench.evaluation import metrics
+    from sdgbench.evaluation.evaluator import summarise
+    from sdgbench.spec.resolution import resolve
+
+    asked = resolve(method, name, "smoke", seed)
+    recipe = asked.build_recipe()
+    dataset = asked.dataset_class(data, asked.build_options(), recipe)
+    dataset.prepare()
+    tags = dataset.target_tags(dataset.options)
+    domains, scores, predictions = {}, {}, {}
+    for domain in tags:
+        real = dataset.target(domain).subsample(recipe.test_images)
+        decided = np.array(real.labels)
+        decided[: wrong + seed] = (decided[: wrong + seed] + 1) % dataset.task.classes
+        predictions[f"last/{domain}"] = decided
+        domains[domain] = {"tags": {}, "count": len(real), "sha256": real.sha256()}
+        matrix = metrics.confusion_matrix(np.asarray(real.labels), decided, dataset.task.classes)
+        scores[domain] = dataset.task.score(matrix)
+    groups = dataset.averages(list(scores))
+    result = summarise(scores, dataset.task.metric, groups, recipe.steps, source_val=0.9)
+    record = make(method, seed, name, "smoke", scores=dict.fromkeys(tags, 0.5))
+    splits = {split: dataset.source(split) for split in ("train", "val")}
+    record |= {"spec": asdict(asked), "id": asked.id, "domains": domains}
+    record["results"] = {choice: msgspec.to_builtins(result) for choice in ("last", "val")}
+    record["source"] = {"name": dataset.source_name(dataset.options)} | {
+        split: {"count": len(images), "sha256": images.sha256()} for split, images in splits.items()
+    }
+    record["cost"]["phases"] = [{"name": "train", "steps": recipe.steps, "seconds": 1.0}]
+    record["flags"] = {"reduced_scale": recipe.reduced or None, "params_changed": []}
+    for kind, registered in (("method", method), ("dataset", name)):
+        record["code"][f"{kind}_file_sha256"] = registry.get(kind, registered).source_sha256
+    folder = save(root, record).parent
+    np.savez_compressed(folder / "predictions.npz", **predictions)
+    point = {"phase": 0, "name": "validation", "step": 1, "train_step": 1, "score": 0.9}
+    (folder / "train.jsonl").write_text(json.dumps(point) + "\n")
+    record["files"] = {
+        file: storage.sha256(folder / file) for file in ("predictions.npz", "train.jsonl")
+    }
+    save(root, record)
+    return folder

@@ -135,14 +135,19 @@ def reproduce(
         raise UserError(f"{original.folder} is the run itself. Choose another folder with --to.")
     console = Console(highlight=False, quiet=not progress)
     (folder,) = as_records(execute([spec], options, 1, console), options).folders
-    again = load_run(folder)
-    environment = tuple(_environment_differences(record, again.record))
+    return compare_runs(original, load_run(folder), before)
+
+
+def compare_runs(
+    original: FinishedRun, again: FinishedRun, differences: tuple[str, ...] = ()
+) -> Reproduction:
+    """How far two runs of one specification agree; ``differences`` are those known already."""
     return Reproduction(
         original,
         again,
         tuple(_agreements(original, again)),
         _same_curve(original.folder, again.folder),
-        before + environment,
+        differences + tuple(_environment_differences(original.record, again.record)),
     )
 
 

@@ -34,6 +34,7 @@ VERBS = {
     "show": "Print the record of a finished run.",
     "reproduce": "Run a record again and compare.",
     "verify": "Recompute the numbers of finished runs.",
+    "submit": "Check finished runs and add them to the leaderboards.",
     "doctor": "Check this machine: versions, device, memory, data.",
     "completion": "Print the shell completion script.",
 }

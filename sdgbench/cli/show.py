@@ -39,6 +39,7 @@ def _facts(console: "Console", record: "Record", folder: Path) -> None:
     from rich.table import Table
 
     from sdgbench.leaderboard.environment import KEYS, environment_of
+    from sdgbench.records import badges
     from sdgbench.spec.parameters import show
 
     spec, source, flags = record.spec, record.source, record.flags
@@ -63,6 +64,7 @@ def _facts(console: "Console", record: "Record", folder: Path) -> None:
         "training",
         "computed by": ", ".join(f"{key} {value}" for key, value in environment.items() if value),
         "again": commands,
+        **badges.describe(folder),
     }
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)

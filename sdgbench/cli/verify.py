@@ -13,18 +13,26 @@ from sdgbench.cli import options
 Examples:
   sdgbench verify                      all finished runs of ./runs
   sdgbench verify runs/digits-mini     those below a folder, or one run's folder
+  sdgbench verify --badge --runs leaderboards/records
 Exit code 1 when a number differs.""",
 )
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER]...")
+@click.option(
+    "--badge",
+    is_flag=True,
+    help="Write verification.json next to each record whose scores were all recomputed.",
+)
 @options.runs
 @options.data
 @options.plugins
-def command(folders: tuple[Path, ...], runs: Path, data: Path) -> int:
+def command(folders: tuple[Path, ...], badge: bool, runs: Path, data: Path) -> int:
     """Recompute every score of finished runs from their stored predictions and the data.
 
     The data is compared by the hash of its content, and each number that differs is listed.
     """
+    from sdgbench import storage
     from sdgbench.errors import UserError, printable
+    from sdgbench.records.badges import VERIFICATION_FILE
     from sdgbench.records.folders import record_files_below
     from sdgbench.records.reading import read
     from sdgbench.spec.run_spec import run_label
@@ -49,6 +57,11 @@ def command(folders: tuple[Path, ...], runs: Path, data: Path) -> int:
             label = run_label(vars(record.spec), record.flags.params_changed or ())
             with console.status(escape(label)):
                 verdict = verify(record, path.parent, data)
+            if badge and verdict.is_complete:
+                file = verdict.as_file(record, path.parent)
+                storage.write_json(path.parent / VERIFICATION_FILE, file)
+            elif badge and not verdict.ok:
+                (path.parent / VERIFICATION_FILE).unlink(missing_ok=True)
         except Exception as error:  # a damaged file must not hide the others
             known = isinstance(error, UserError)
             why = str(error) if known else f"{path} is damaged ({type(error).__name__}: {error})"

@@ -17,9 +17,11 @@ from sdgbench.errors import MissingData
 from sdgbench.evaluation import hulls, metrics
 from sdgbench.evaluation.claims import contradictions, missing_hashes
 from sdgbench.evaluation.evaluator import summarise
+from sdgbench.records import badges
 from sdgbench.records.arrays import PREDICTIONS, read_arrays
 from sdgbench.records.schema import ChoiceResult, Record
 from sdgbench.records.scores import DomainScore
+from sdgbench.version import version
 
 NOT_RECOMPUTED = (
     "source validation, efficiency, cost, transport and areas in the embedding (nothing is stored "
@@ -44,6 +46,17 @@ class Verdict:
     def ok(self) -> bool:
         """Everything that could be recomputed came out the same."""
         return not self.differences
+
+    @property
+    def is_complete(self) -> bool:
+        """Every score was recomputed, and came out the same."""
+        return self.ok and not self.unchecked
+
+    def as_file(self, record: Record, folder: Path) -> badges.Verification:
+        """What ``verification.json`` says of a complete verification of this folder."""
+        return badges.Verification(
+            id=record.id, numbers=self.numbers, files=badges.hashes(folder), sdgbench=version()
+        )
 
 
 def verify(record: Record, folder: Path, data_root: Path) -> Verdict:

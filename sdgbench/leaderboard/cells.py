@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from sdgbench.leaderboard import statistics
 from sdgbench.leaderboard.grouping import Row, shorten
 from sdgbench.leaderboard.runs import Run
-from sdgbench.leaderboard.table import TIE, Cell, Column, Line
+from sdgbench.leaderboard.table import BADGE, TIE, Cell, Column, Line
+from sdgbench.records.badges import MEANINGS
 
 INTERVAL = "±: half-width of the 95% t-interval over n seeds"
 Samples = dict[str, dict[int, float | None]]  # row: seed: value
@@ -196,6 +197,17 @@ def _add_gains(
                 f"{row.name}: the gain is over {gain.n} seeds that {baseline} has too"
             )
     assembled.notes += _notes_on_p(gains)
+
+
+def add_badges(assembled: Assembled, rows: Sequence[Row]) -> None:
+    """Add a column with the badges, if any row has one; a row without is only claimed."""
+    if not any(row.badge for row in rows):
+        return
+    shown = {row.name: row.badge or "claimed" for row in rows}
+    for line in assembled.lines:
+        line.cells[BADGE] = Cell(None, text=shown[line.method])
+    meanings = [f"{badge} ({text})" for badge, text in MEANINGS.items() if badge in shown.values()]
+    assembled.columns.append(Column(BADGE, ", ".join(meanings), is_text=True))
 
 
 def _differences(

@@ -10,6 +10,7 @@ from sdgbench.leaderboard import environment
 from sdgbench.leaderboard.protocol import KnownProtocols, Protocol
 from sdgbench.leaderboard.runs import Run, as_run
 from sdgbench.leaderboard.table import facts
+from sdgbench.records.badges import Badge, weakest
 from sdgbench.records.schema import Record, Tuned
 
 MOST_NAMES = 5  # in a note; the rest is counted
@@ -37,6 +38,11 @@ class Row:
         """All parameters."""
         params: Mapping[str, Any] = json.loads(next(iter(self.runs.values())).params)
         return params
+
+    @property
+    def badge(self) -> Badge | None:
+        """The weakest badge of its runs; None: none has one."""
+        return weakest(run.badge for run in self.runs.values())
 
     @property
     def reductions(self) -> dict[str, tuple[object, object]]:

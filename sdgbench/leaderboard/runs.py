@@ -13,6 +13,7 @@ from pathlib import Path
 from sdgbench.errors import UserError
 from sdgbench.leaderboard.environment import Environment, environment_of
 from sdgbench.leaderboard.protocol import KnownProtocols, Protocol, protocol_of
+from sdgbench.records.badges import Badge, badge_of
 from sdgbench.records.folders import run_folders
 from sdgbench.records.reading import read
 from sdgbench.records.schema import (
@@ -68,6 +69,7 @@ class Run:
     transport: Transport | None = None  # how far augmented domains are; None: there are none
     embedding: Embedding | None = None  # what area they cover
     tuned: Tuned | None = None  # how a search chose the setting; None: none did
+    badge: Badge | None = None  # how far it is confirmed; None: it was not submitted
 
     @property
     def folder(self) -> Path | None:
@@ -132,6 +134,7 @@ def _as_run(
         transport=record.transport,
         embedding=record.embedding,
         tuned=record.tuned,
+        badge=badge_of(path) if path else None,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 Better = Literal["higher", "lower", ""]
 TIE = "≈"
+BADGE = "badge"  # the column that says how far a row is confirmed
 
 
 @dataclass(frozen=True)
@@ -129,4 +130,5 @@ FIELDS = (
     "seeds",
     "ties_with_best",
     "notes",
+    BADGE,
 )

@@ -1,14 +1,11 @@
 """All that the page shows, as plain values for one JSON block; nothing is computed here."""
 
-import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
-from sdgbench.errors import UserError
 from sdgbench.leaderboard import (
     VIEWS,
     Cell,
@@ -22,27 +19,15 @@ from sdgbench.leaderboard import (
 )
 from sdgbench.leaderboard.order import with_variants
 from sdgbench.leaderboard.runs import CHOICES
+from sdgbench.leaderboard.table import BADGE
 from sdgbench.leaderboard.views import Views
-from sdgbench.records.reading import read
-from sdgbench.records.schema import Record
+from sdgbench.records import badges
 from sdgbench.registry import BASELINE
 from sdgbench.report import curves, palette, series
+from sdgbench.report.record_settings import Records
 from sdgbench.report.series import CHOICE, Estimate
 from sdgbench.version import version
 
-SECTIONS = (
-    "params",
-    "recipe",
-    "options",
-    "flags",
-    "efficiency",
-    "cost",
-    "code",
-    "packages",
-    "machine",
-    "source",
-    "files",
-)
 Collect = Callable[[Leaderboard], dict[str, Any]]
 Publish = Callable[[Leaderboard], Sequence[Table]]
 
@@ -87,82 +72,6 @@ def rounded(value: float | None, digits: int = 5) -> float | None:
     return float(f"{value:.{digits}g}")
 
 
-def _without_gaps(section: Any) -> Any:
-    """A section of a record as plain values, without what is absent or empty."""
-    values = msgspec.to_builtins(section)
-    if not isinstance(section, msgspec.Struct):
-        return values
-    return {key: value for key, value in values.items() if value not in (None, [], {})}
-
-
-class Records:
-    """The settings of each run; what many runs share is kept once."""
-
-    def __init__(self) -> None:
-        self.entries: list[dict[str, Any]] = []
-        self.pool: list[Any] = []
-        self._indices: dict[str, int] = {}
-
-    def add(self, run: Run, row: str, board: str) -> int:
-        """Add a run's settings and return their index in ``entries``."""
-        record = self._record(run)
-        known: dict[str, Any] = {
-            "params": json.loads(run.params),
-            "recipe": {**run.protocol.recipe, **_searched_recipe(run)},
-            "options": run.protocol.options,
-            "flags": run.flags,
-            "efficiency": run.efficiency,
-            "cost": run.cost,
-            "source": run.protocol.source,
-        }
-        if record is not None:
-            known |= {name: getattr(record, name) for name in SECTIONS if name not in known}
-        sections = {name: _without_gaps(known[name]) for name in SECTIONS if name in known}
-        self.entries.append(
-            {
-                "id": run.id,
-                "row": row,
-                "method": run.method,
-                "seed": run.seed,
-                "board": board,
-                "dataset": run.protocol.dataset,
-                "preset": run.protocol.preset,
-                "version": run.protocol.version,
-                "reduced": run.protocol.reduced,
-                "folder": "/".join(run.folder.parts[-3:]) if run.folder else "",
-                "changed": [
-                    *run.protocol.option_changes,
-                    *(f"recipe.{key}" for key in run.protocol.recipe_changes),
-                ],
-                "started": record.started if record else None,
-                "finished": record.finished if record else None,
-                "sections": {name: self._keep(value) for name, value in sections.items() if value},
-            }
-        )
-        return len(self.entries) - 1
-
-    def _record(self, run: Run) -> Record | None:
-        """The whole record of a run; what the table needs is known without it."""
-        try:
-            return read(run.folder / "record.json") if run.folder else None
-        except UserError:
-            return None
-
-    def _keep(self, value: Any) -> int:
-        key = json.dumps(value, sort_keys=True)
-        if key not in self._indices:
-            self._indices[key] = len(self.pool)
-            self.pool.append(value)
-        return self._indices[key]
-
-
-def _searched_recipe(run: Run) -> dict[str, Any]:
-    """What a search chose of the recipe, which the protocol has as in the preset."""
-    values = run.tuned.values if run.tuned else {}
-    start = "recipe."
-    return {key.removeprefix(start): v for key, v in values.items() if key.startswith(start)}
-
-
 def _board(
     board: Leaderboard,
     looks: dict[str, palette.Look],
@@ -184,6 +93,7 @@ def _board(
     ]
     names = [row.name for row in rows]
     return {
+        "key": _key(board),
         "title": title,
         "dataset": board.dataset,
         "preset": board.preset,
@@ -224,6 +134,12 @@ def _board(
         ],
         "samples": samples,
     }
+
+
+def _key(board: Leaderboard) -> str:
+    """What addresses call a leaderboard: it stays the same when others are added."""
+    words = f"{board.dataset}-{board.preset}-{board.protocol.id}"
+    return re.sub(r"[^A-Za-z0-9-]+", "-", words)
 
 
 def _pair(estimate: Estimate) -> list[float | None]:
@@ -321,9 +237,12 @@ def _tables(board: Leaderboard, views: Views, names: list[str]) -> list[dict[str
 def _table(table: Table, tab: str, choice: str, names: list[str], ranked: str) -> dict[str, Any]:
     """A table of the leaderboard, with the value of each seed behind each number.
 
-    The ranked column comes first: a narrow screen shows no other.
+    The ranked column comes first: a narrow screen shows no other. The badge is next to it.
     """
-    columns = sorted(table.columns, key=lambda column: column.name != ranked)
+    first = (ranked, BADGE)
+    columns = sorted(
+        table.columns, key=lambda column: first.index(column.name) if column.name in first else 2
+    )
     table = replace(table, columns=tuple(columns))
     shown = _plain_table(table)
     shown["name"] = tab
@@ -331,6 +250,8 @@ def _table(table: Table, tab: str, choice: str, names: list[str], ranked: str) -
     for line, cells in zip(table.lines, shown["lines"], strict=True):
         cells["row"] = names.index(line.method)
         cells["unranked"] = bool(line.missing_seeds)
+        if badge := line.cells.get(BADGE):
+            cells["badge"] = badges.explain(badge.text)
         for column, plain in zip(table.columns, cells["cells"], strict=True):
             cell = line.cells[column.name]
             values, digits = cell.samples.values(), cell.digits + 1
@@ -357,6 +278,8 @@ def _plain_table(table: Table) -> dict[str, Any]:
         "reduced": table.reduced,
         "notes": list(table.notes),
         "legend": "; ".join(table.legend),
+        "facts": table.facts,
+        "spread": table.spread,
         "columns": [
             {
                 "name": c.name,
@@ -379,5 +302,12 @@ def _plain_table(table: Table) -> dict[str, Any]:
 
 
 def _cell(cell: Cell) -> dict[str, Any]:
-    plain = {"shown": str(cell), "mean": rounded(cell.mean, 8), "rank": cell.rank or None}
+    plain = {
+        "shown": str(cell),
+        "mean": rounded(cell.mean, 8),
+        "half": rounded(cell.half, 8),
+        "text": cell.text or None,
+        "ties": cell.ties or None,
+        "rank": cell.rank or None,
+    }
     return {key: value for key, value in plain.items() if value is not None}

@@ -16,7 +16,16 @@ from sdgbench.report import palette
 from sdgbench.report.content import Collect, Publish, content, no_tables
 
 ASSETS = Path(__file__).parent / "assets"
-SCRIPTS = ("dom.js", "table.js", "chart.js", "figures.js", "samples.js", "page.js")
+SCRIPTS = (
+    "dom.js",
+    "address.js",
+    "download.js",
+    "table.js",
+    "chart.js",
+    "figures.js",
+    "samples.js",
+    "page.js",
+)
 
 
 def render(

@@ -1,6 +1,7 @@
 """Runs that tests of the Python API share."""
 
 import pytest
+import sample_records
 
 import sdgbench
 
@@ -19,6 +20,16 @@ def finished(tmp_path_factory):
         data=folder / "data",
         progress=False,
     )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def verifiable_runs(tmp_path_factory):
+    """A folder with three seeds of two methods that can be verified, and their data."""
+    folder = tmp_path_factory.mktemp("verifiable")
+    for seed in range(3):
+        sample_records.verifiable(folder / "runs", folder / "data", "erm", seed, 20)
+        sample_records.verifiable(folder / "runs", folder / "data", "gud", seed, 10)
     return folder
 
 

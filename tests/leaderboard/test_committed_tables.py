@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 
 from sdgbench.cli.app import main
+from sdgbench.records.badges import badge_of
 
 ROOT = Path(__file__).parents[2] / "leaderboards"
 COMMANDS = re.findall(
-    r"sdgbench (compare --runs leaderboards/records.*) --output leaderboards/(\S+)",
+    r"sdgbench ((?:compare|report) --runs leaderboards/records.*) --output leaderboards/(\S+)",
     (ROOT.parent / "Makefile").read_text(),
 )
 
 
 def test_the_makefile_makes_every_table_that_is_here():
     made = {name for _, name in COMMANDS}
-    assert made == {path.name for path in ROOT.glob("*.md")} - {"README.md"}
+    assert made == {path.name for path in ROOT.glob("*.*")} - {"README.md"}
 
 
 @pytest.mark.parametrize(("command", "name"), COMMANDS)
@@ -29,6 +30,19 @@ def test_the_table_is_not_stale(command, name, tmp_path, monkeypatch):
         main([*command.split(), "--output", str(made)])
     assert stop.value.code == 0
     assert made.read_text() == (ROOT / name).read_text(), "run: make leaderboards"
+
+
+def test_the_page_is_small_and_names_no_place_of_this_machine():
+    page = (ROOT / "index.html").read_text()
+    assert len(page.encode()) < 3_000_000
+    assert str(ROOT.parent) not in page
+    assert str(Path.home()) not in page
+
+
+def test_what_was_verified_was_not_edited_since():
+    verified = [path.parent for path in ROOT.glob("records/*/*/*/verification.json")]
+    assert len(verified) >= 30
+    assert {folder.name for folder in verified if badge_of(folder) == "claimed"} == set()
 
 
 def test_the_efficiency_table_names_the_machine():

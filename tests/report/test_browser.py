@@ -7,10 +7,12 @@ a loaded machine is slower than the test.
 import json
 import re
 import shutil
+import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
 import sample_records as records
+from PIL import Image
 
 from sdgbench.leaderboard import leaderboards, load
 from sdgbench.paper.comparison import paper_tables
@@ -23,6 +25,7 @@ CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs chromium")
 HOSTILE = ("<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>")
 METHODS = ("erm", "gud", "mada", "jigen", *HOSTILE)
+SVG = "http://www.w3.org/2000/svg"
 NAMES = ["cifar10c", "digits", "synthia"]  # in the order of the page
 
 
@@ -112,7 +115,7 @@ def visit(browser, address):
             "request",
             lambda request: (
                 wrong.append(f"request: {request.url}")
-                if not request.url.startswith(("file://", "data:"))
+                if not request.url.startswith(("file://", "data:", "blob:file://"))
                 else None
             ),
         )
@@ -409,6 +412,30 @@ def test_a_row_that_lacks_seeds_stays_last_however_it_is_sorted(browser, tmp_pat
     opened.locator(".leaderboard thead button", has_text="usps").click()
     expect(names).to_have_text(["gud", "erm", "mada"])
     opened.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "parts"),
+    [
+        ("cifar10c", "Severities", {"svg": 20 + len(METHODS), "image": 0}),  # panels, legend
+        ("digits", "Samples", {"svg": 4 * 6, "image": 4 * 6}),
+        ("synthia", "Samples", {"svg": 0, "image": 10 * (2 + len(METHODS))}),
+    ],
+)
+def test_panels_and_samples_download_as_they_are_shown(visit, name, title, parts):
+    opened = visit()
+    figure = board(opened, name).locator(f"figure:has(h3:text-is('{title}'))")
+    with opened.expect_download() as started:
+        figure.get_by_role("button", name="SVG").click()
+    tree = ET.fromstring(started.value.path().read_bytes())
+    counts = {tag: len(list(tree.iterfind(f"{{{SVG}}}{tag}"))) for tag in ("svg", "image")}
+    counts["image"] += len(list(tree.iterfind(f"{{{SVG}}}svg/{{{SVG}}}image")))
+    assert counts == parts
+    with opened.expect_download() as started:
+        figure.get_by_role("button", name="PNG").click()
+    with Image.open(started.value.path()) as image:
+        assert image.size == tuple(2 * int(tree.get(side)) for side in ("width", "height"))
+        assert len(image.convert("RGB").getcolors(2**24)) > 20  # not a blank sheet
 
 
 def test_boards_fold_and_a_link_unfolds_them(visit):

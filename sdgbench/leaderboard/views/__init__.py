@@ -57,6 +57,8 @@ def make_table(
     reference = query.reference if shown.compares and not elsewhere else None
     measures = list(shown.measures(query))
     assembled = cells.assemble(rows, measures, by, reference, baseline, ranks=not elsewhere)
+    if shown.compares:
+        cells.add_badges(assembled, rows)
     sort = sort or ("method" if elsewhere else "")
     lines = sort_lines(assembled.lines, assembled.columns, sort, rows, by)
     notes = [*data_notes(board, rows), *assembled.notes, *_notes(query, shown, methods)]

@@ -44,7 +44,7 @@ class View:
     title: str = ""  # follows the leaderboard's; {score} is what a class is scored by
     notes: Callable[[Query], Iterable[str]] = _nothing  # what a reader must know
     legend: Callable[[Query], Iterable[str]] = _nothing  # how to read it, beyond the columns
-    compares: bool = True  # with columns for the gain over the baseline
+    compares: bool = True  # its numbers are scores: with gains over the baseline, and badges
     is_available: Callable[[Leaderboard], bool] = _always
 
 

@@ -56,17 +56,14 @@ function bars(board, state) {
     return { height, parts };
   }
   const host = canvas(make, state, "Bars with 95% intervals");
-  const control = chooser("Column", names.map((name) => [name, name]), wanted, (name) => {
+  const control = choice(state, "bars", "Column", names.map((name) => [name, name]), wanted, (name) => {
     wanted = name;
     host.redraw();
   });
   return { content: host, controls: [control] };
 }
 
-function halfOf(cell) {
-  const match = /±([\d.,]+)/.exec(cell.shown);
-  return match ? Number(match[1].replaceAll(",", "")) : 0;
-}
+const halfOf = (cell) => cell.half ?? 0;
 
 // Severity curves: all corruptions as small panels, or one of them large.
 
@@ -120,7 +117,7 @@ function severity(board, state) {
   }
   show();
   const options = [["all", "all, small"], ...board.panels.map((panel, at) => [String(at), panel.name])];
-  return { content: [host, legend(board, state)], controls: [chooser("Corruption", options, "all", (key) => {
+  return { content: [host, legend(board, state)], controls: [choice(state, "corruption", "Corruption", options, "all", (key) => {
     chosen = key;
     show();
   })] };
@@ -189,7 +186,7 @@ function curves(board, state) {
   const host = el("div", { class: "panels" }, panels);
   host.style.setProperty("--narrow", "24rem");
   const options = [["mean", "mean"], ...seeds.map((seed) => [String(seed), String(seed)])];
-  const control = chooser("Seed", options, "mean", (key) => {
+  const control = choice(state, "seed", "Seed", options, "mean", (key) => {
     chosen = key;
     panels.forEach((panel) => panel.lastChild.redraw());
   });

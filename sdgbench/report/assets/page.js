@@ -1,6 +1,6 @@
 // Builds the page from its parts.
 
-function figure(board, state, title, caption, { content, controls }, broad = true, choices = true) {
+function figure(board, state, title, caption, { content, controls, plain = false }, broad = true, choices = true) {
   const weights = el("span", { class: "tag" });
   const update = () => {
     weights.textContent = "chosen on source";
@@ -8,13 +8,17 @@ function figure(board, state, title, caption, { content, controls }, broad = tru
   };
   state.redraw.push(update);
   update();
-  return el("figure", { class: broad ? "broad" : null },
-    el("div", { class: "figure-head" }, el("h3", {}, title), el("div", { class: "tools" }, controls)),
+  const node = el("figure", { class: broad ? "broad" : null },
+    el("div", { class: "figure-head" }, el("h3", {}, title),
+      el("div", { class: "tools" }, controls, plain ? null : figureButtons(board, title, () => node))),
     content, el("figcaption", {}, scaleTag(board), board.reduced ? " " : "", weights, " ", caption));
+  return node;
 }
 
 function boardSection(board, index) {
-  const state = { filter: "", sort: null, choice: "last", redraw: [] };
+  const state = { key: board.key, filter: "", sort: null, choice: "last", redraw: [] };
+  state.changed = () => saveAddress(board.key);
+  boardFields.set(board.key, new Map());
   state.matches = (name) => name.toLowerCase().includes(state.filter);
   const count = board.domains.length;
   const times = board.machines.length > 1
@@ -35,12 +39,16 @@ function boardSection(board, index) {
   }
   const leftOut = board.samples.left_out?.length ? ` Left out: ${board.samples.left_out.join(" ")}` : "";
   const shown = board.samples.missing ? "" : "Which images are shown does not depend on any prediction." + leftOut;
-  figures.push(figure(board, state, "Samples", shown, samples(board, state), true, false));
-  return el("details", { class: "board", id: `board-${index}`, open: true },
+  if (Object.keys(board.samples).length) {
+    figures.push(figure(board, state, "Samples", shown, samples(board, state), true, false));
+  }
+  const section = el("details", { class: "board", id: `board-${index}`, open: true },
     el("summary", {}, el("h2", {}, board.title)),
     el("p", { class: "about" }, `${unit(board)}; trained on ${board.source}, tested on ${count} unseen domain${count === 1 ? "" : "s"}; ranked by ${board.ranked}.`),
     board.reduced ? el("p", { class: "callout" }, el("strong", {}, "Reduced scale. "), board.reduced) : null,
-    leaderboard(board, state), published(board), el("div", { class: "figures" }, figures));
+    leaderboard(board, state), published(board, state), el("div", { class: "figures" }, figures));
+  rememberOpen(state, "board", section, true);
+  return section;
 }
 
 function plural(count, word) {
@@ -95,16 +103,8 @@ function start() {
   main.append(records());
   themeButton();
   foldButton();
-  const follow = () => {
-    const target = document.querySelector("details.board:target");
-    if (target) target.open = true;
-    const match = /^#record-(\d+)$/.exec(window.location.hash);
-    if (!match) return;
-    openRecord(Number(match[1]));
-    document.getElementById(`record-${match[1]}`)?.scrollIntoView();
-  };
-  window.addEventListener("hashchange", follow);
-  follow();
+  window.addEventListener("hashchange", openAddress);
+  openAddress();
 }
 
 start();

@@ -2,8 +2,8 @@
 
 function samples(board, state) {
   const { missing, kind } = board.samples;
-  if (missing) return { content: el("p", { class: "note" }, missing), controls: [] };
-  return kind === "segmentation" ? scenes(board, state) : strips(board);
+  if (missing) return { content: el("p", { class: "note" }, missing), controls: [], plain: true };
+  return kind === "segmentation" ? scenes(board, state) : strips(board, state);
 }
 
 const rowNamed = (board, name) => board.rows.find((row) => row.name === name);
@@ -14,7 +14,7 @@ function shownRun(board, name) {
   return { seed: row.seeds[index], link: recordLink(row.records[index]) };
 }
 
-function strips(board) {
+function strips(board, state) {
   const { domains, classes, seeds } = board.samples;
   const names = Object.keys(seeds);
   const sheet = document.styleSheets[0];
@@ -37,7 +37,7 @@ function strips(board) {
     }));
   }
   show(names[0]);
-  return { content: [note, host], controls: [chooser("Method", names.map((name) => [name, name]), names[0], show)] };
+  return { content: [note, host], controls: [choice(state, "sample", "Method", names.map((name) => [name, name]), names[0], show)] };
 }
 
 function tile(truth, predicted, classes, strip, at, count) {
@@ -90,7 +90,7 @@ function scenes(board, state) {
 const SECTIONS = {
   params: "Parameters of the method", recipe: "Recipe", options: "Options of the dataset",
   flags: "Flags", efficiency: "Efficiency", cost: "Cost", code: "Code", packages: "Packages",
-  machine: "Machine", source: "Source domain", files: "Hashes of its files",
+  machine: "Machine", source: "Source domain", files: "Hashes of its files", submission: "Submission",
 };
 
 function* flatten(value, prefix = "") {
@@ -131,7 +131,10 @@ function recordParts(record) {
 function recordDetails(record, index) {
   const details = el("details", { class: "record", id: `record-${index}` },
     el("summary", {}, `${record.row}, seed ${record.seed}, ${record.board} (${record.id})`));
-  details.addEventListener("toggle", () => fillRecord(details, record));
+  details.addEventListener("toggle", () => {
+    fillRecord(details, record);
+    if (details.open) saveAddress(`record:${record.id}`);
+  });
   return details;
 }
 

@@ -16,6 +16,7 @@ function resultTable(board, table, state) {
       const before = state.sort ?? order;
       state.sort = { column, down: before.column === column ? !before.down : startsDown(column) };
       show();
+      state.changed?.();
     });
     heads.push([column, cell]);
     return cell;
@@ -37,10 +38,16 @@ function resultTable(board, table, state) {
   const caption = el("caption", { class: "skip" }, table.title);
   const shown = el("table", { class: "results" }, caption, thead, body);
 
-  function show() {
+  function shownLines() {
     const { column, down } = state.sort ?? order;
     const lines = table.lines.filter((line) => !ours || state.matches(line.name));
     if (column !== null) lines.sort((a, b) => compareLines(a, b, column, down, table));
+    return lines;
+  }
+
+  function show() {
+    const { column, down } = state.sort ?? order;
+    const lines = shownLines();
     body.replaceChildren(...lines.map((line) => tableLine(board, table, line)));
     for (const [key, cell] of heads) {
       cell.setAttribute("aria-sort", key !== column ? "none" : down ? "descending" : "ascending");
@@ -48,7 +55,7 @@ function resultTable(board, table, state) {
     rove(shown);
   }
   show();
-  return { node: el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": table.title }, shown), show };
+  return { node: el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": table.title }, shown), show, shownLines };
 }
 
 function compareLines(a, b, column, down, table) {
@@ -85,7 +92,8 @@ function tableLine(board, table, line) {
     const column = table.columns[index];
     const mark = cell.rank === 1 ? el("strong", {}, cell.shown) : cell.rank === 2 ? el("u", {}, cell.shown) : cell.shown;
     const ranked = board && column.name === board.ranked;
-    const td = el("td", { class: column.text ? "text" : ranked ? "ranked" : null }, mark);
+    const td = el("td", { class: column.text ? "text" : ranked ? "ranked" : null },
+      column.name === "badge" ? el("span", { class: `badge ${cell.shown}`, title: column.definition }, cell.shown) : mark);
     const theirs = table.kind === "paper" && column.name === "paper";
     if (!row || column.text || theirs) return td;
     return explain(td, () => ({
@@ -95,6 +103,7 @@ function tableLine(board, table, line) {
         column.definition,
         cell.rank === 1 ? "best of this column" : cell.rank === 2 ? "second of this column" : "",
         `n = ${line.n}`,
+        line.badge ?? "",
         board.reduced ? `Reduced scale: ${board.reduced}` : "",
       ],
       seeds: seedList(row, cell.seeds, decimals(cell.shown) + 1),
@@ -114,10 +123,16 @@ function tableNotes(table) {
 function leaderboard(board, state) {
   const host = el("div", { class: "leaderboard" });
   const buttons = board.tables.map((table, index) => el("button", {
-    type: "button", "aria-pressed": String(index === 0), onclick: () => open(index),
+    type: "button", "aria-pressed": String(index === 0), onclick: () => {
+      open(index);
+      state.changed();
+    },
   }, table.name));
+  const keys = board.tables.map((table) => (table.choice === "last" ? table.kind : table.choice));
   let shown = null;
+  let current = 0;
   function open(index) {
+    current = index;
     state.sort = null;
     state.choice = board.tables[index].choice;
     buttons.forEach((button, other) => button.setAttribute("aria-pressed", other === index));
@@ -130,31 +145,63 @@ function leaderboard(board, state) {
   state.redraw.push(() => shown.show());
   const empty = el("p", { class: "note", role: "status" });
   const input = el("input", { type: "search", placeholder: "method name", autocomplete: "off" });
-  input.addEventListener("input", () => {
+  function filter() {
     state.filter = input.value.trim().toLowerCase();
     const count = board.rows.filter((row) => state.matches(row.name)).length;
     empty.textContent = state.filter ? `${count} of ${board.rows.length} methods shown` : "";
     state.redraw.forEach((redraw) => redraw());
+  }
+  input.addEventListener("input", () => {
+    filter();
+    state.changed();
+  });
+  remember(state, "view", keys[0], () => keys[current], (key) => {
+    if (keys.includes(key)) open(keys.indexOf(key));
+  });
+  const named = { name: "method", n: "n" };
+  remember(state, "sort", "", () => {
+    if (!state.sort) return "";
+    const { column, down } = state.sort;
+    return `${named[column] ?? board.tables[current].columns[column].name}:${down ? "down" : "up"}`;
+  }, (text) => {
+    const [, name, way] = /^(.*):(up|down)$/.exec(text) ?? [];
+    const index = board.tables[current].columns.findIndex((column) => column.name === name);
+    const column = Object.keys(named).find((key) => named[key] === name) ?? (index < 0 ? null : index);
+    state.sort = column === null ? null : { column, down: way === "down" };
+    shown.show();
+  });
+  remember(state, "filter", "", () => input.value.trim(), (text) => {
+    input.value = text;
+    filter();
+  });
+  const csv = smallButton("CSV", "Download this table as it is shown", () => {
+    const table = board.tables[current];
+    saveFile(`${fileName(board.key, keys[current])}.csv`, tableCsv(board, table, shown.shownLines()), "text/csv");
   });
   return [
     el("div", { class: "tools" },
       el("label", {}, "Filter methods, here and in the figures below", input),
-      buttons.length > 1 ? el("div", { class: "views", role: "group", "aria-label": "Views" }, buttons) : null),
+      buttons.length > 1 ? el("div", { class: "views", role: "group", "aria-label": "Views" }, buttons) : null, csv),
     empty, host,
   ];
 }
 
-function published(board) {
+function published(board, state) {
   if (!board.published.length) return null;
-  return el("details", { class: "published" },
+  const details = el("details", { class: "published" },
     el("summary", {}, "Published numbers, next to ours and on their own (never ranked with ours)"),
-    board.published.map((table) => [
-      el("h3", {}, table.title),
+    board.published.map((table, index) => [
+      el("h3", {}, table.title, " ", smallButton("CSV", "Download this table", () => {
+        const name = `${fileName(board.key, table.kind, String(index + 1))}.csv`;
+        saveFile(name, tableCsv(table.kind === "paper" ? board : null, table, table.lines), "text/csv");
+      })),
       table.reduced ? el("p", { class: "callout" }, el("strong", {}, "Reduced scale. "), table.reduced) : "",
       // Only the comparison contains our own numbers, which have records.
       resultTable(table.kind === "paper" ? board : null, table, { sort: null, matches: () => true }).node,
       tableNotes(table),
     ]));
+  rememberOpen(state, "published", details, false);
+  return details;
 }
 
 // Heat map: a table whose cells are coloured, with the number in each.
@@ -212,13 +259,13 @@ function heatmap(board, state) {
   show();
   const controls = [];
   if (levels.length) {
-    controls.push(chooser("Severity", levels.map((level) => [String(level), `level ${level}`]), wanted.level, (level) => {
+    controls.push(choice(state, "severity", "Severity", levels.map((level) => [String(level), `level ${level}`]), wanted.level, (level) => {
       wanted.level = level;
       show();
     }));
   }
   if (base >= 0 && board.rows.length > 1) {
-    controls.push(chooser("Numbers", [["score", "score"], ["gain", `difference from ${DATA.baseline}`]], "score", (colour) => {
+    controls.push(choice(state, "numbers", "Numbers", [["score", "score"], ["gain", `difference from ${DATA.baseline}`]], "score", (colour) => {
       wanted.colour = colour;
       show();
     }));
