@@ -78,12 +78,30 @@ def generated(folder, memory=None, cls=None, **changes):
     return method, sizes, position
 
 
-@pytest.mark.parametrize("fitting", [2, 4, 64])
-def test_images_do_not_depend_on_how_many_ascend_at_a_time(fitting, tmp_path):
-    plain, sizes, _ = generated(tmp_path / "plain")
-    other, larger, position = generated(tmp_path / "other", Memory(fitting))
-    assert set(sizes) == {4}
-    assert max(larger) == min(4 * fitting, 36)  # 40 images: a first batch is measured
+ASCENDING = {"gud": {}, "gud-ensemble": {"members": 2}, "me-ada": {}, "mada": {"wae_steps": 2}}
+
+
+def test_which_methods_take_larger_batches(tmp_path):
+    """New ones are added to the test below."""
+    ascending = set()
+    for entry in registry.entries("method").values():
+        cls = entry.load()
+        if cls.any_batch is not Method.any_batch and "mada-" not in entry.name:  # its ablations
+            ascending.add(entry.name)
+    assert ascending == set(ASCENDING)
+
+
+@pytest.mark.parametrize(
+    ("name", "fitting"), [("gud", 2), ("gud", 64), ("gud-ensemble", 4), ("me-ada", 4), ("mada", 64)]
+)
+def test_images_do_not_depend_on_how_many_ascend_at_a_time(name, fitting, tmp_path):
+    cls, changes = by_name(name), ASCENDING[name]
+    plain, sizes, _ = generated(tmp_path / "plain", None, cls, **changes)
+    other, larger, position = generated(tmp_path / "other", Memory(fitting), cls, **changes)
+    assert max(sizes) == 4
+    assert max(larger) > 8 - (fitting == 2)
+    if name == "gud":
+        assert max(larger) == min(4 * fitting, 36)  # 40 images: a first batch is measured
     assert sum(sizes) == sum(larger)
     assert position.phase == len(other.plan())
     everything = list(range(len(plain.pool)))
