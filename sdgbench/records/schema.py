@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from sdgbench.records.scores import Count, DomainScore, Fraction
 from sdgbench.spec.run_spec import RunSpec
 
-SCHEMA = "2.4"
+SCHEMA = "2.5"
 Choice = Literal["last", "val"]  # which weights: the last iterate, or chosen on held-out source
 
 
@@ -76,7 +76,7 @@ class Latency(Struct, kw_only=True, frozen=True):
     p95_ms: float | None = None  # 95th percentile
     repetitions: Count = 0
     half_ms: float | None = None  # half-width of the median's 95% interval within this run
-    compiled: bool | None = None  # whether the networks ran compiled (since 2.4)
+    compiled: bool | None = None  # whether the networks ran compiled (since 2.5)
 
 
 class Efficiency(Struct, kw_only=True, frozen=True):
@@ -197,8 +197,8 @@ class Machine(Struct, kw_only=True, frozen=True):
     precision: str = ""
     channels_last: bool | None = None
     compile: bool | None = None
-    uncompiled: list[str] = []  # functions and steps in which the compiler failed (since 2.4)
-    cuda_graphs: list[str] | None = None  # steps that ran as graphs; None: not asked (since 2.4)
+    uncompiled: list[str] = []  # functions and steps in which the compiler failed (since 2.5)
+    cuda_graphs: list[str] | None = None  # steps that ran as graphs; None: not asked (since 2.5)
     deterministic: bool | None = None
     fast: bool | None = None
     processes: Count = 1  # that shared the run (torchrun)
