@@ -29,7 +29,9 @@ class Ascending(Method):
         ascent_step: float = param(
             1 / 32, "ascent step per image (code: lr 1 on means over 32)", search=Around(10)
         )
-        ascent_batch: int = param(64, "images per ascent batch; does not affect the result")
+        ascent_batch: int = param(
+            64, "images per ascent batch (on a GPU at least); does not affect the result"
+        )
         max_batches: int | None = param(None, "maximum number of batches per domain; none: all")
         clamp: bool = param(False, "clamp augmented images to [0, 1] (code: no)")
 
@@ -66,6 +68,10 @@ class Ascending(Method):
     def cost_per_image(self, phase: Phase) -> float:
         """Each ascent step costs about as much as a training step."""
         return max(1.0, float(self.params.T_adv)) if phase.name == "generate" else 1.0
+
+    def any_batch(self, phase: Phase) -> bool:
+        """Each image ascends its own value."""
+        return phase.name == "generate"
 
     def ascend(self, x: Tensor, gain: Gain) -> Tensor:
         """Gradient ascent on ``gain`` from ``x`` with this method's parameters."""

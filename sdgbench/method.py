@@ -109,7 +109,8 @@ class Method:
         self.scaler = self.device.new_scaler()
         self.updates = 0
         torch.manual_seed(derive(self.seed, "init", "method"))
-        self.setup()
+        with self.device.uncompiled():  # what runs once is not worth a compilation
+            self.setup()
 
     @classmethod
     def skip(cls, task: Task) -> str | None:
@@ -170,6 +171,15 @@ class Method:
         its own source image alone, nothing else of the batch is kept, and random numbers for each
         image are drawn by ``randn_like`` or ``rand_per_image``; others are the same in every
         process. Otherwise every process does the whole step: right, but no faster.
+        """
+        return False
+
+    def any_batch(self, phase: Phase) -> bool:
+        """Say whether this phase's steps do the same to each image, however many a batch has.
+
+        Then a GPU does several steps as one, with as many images as its memory allows. It is right
+        for steps that only add images to the pool, each made of its own source image without
+        random numbers.
         """
         return False
 
@@ -254,8 +264,8 @@ class Method:
         """
         if optimizer is None:
             optimizer = self.optimizer
-            for group in optimizer.param_groups:
-                group["lr"] = self.learning_rate()
+            if not self.device.capturing:  # a graph must read it, not set it
+                optimisation.set_learning_rate(optimizer, self.learning_rate())
             self.updates += 1
         return optimisation.backward_and_step(
             loss, optimizer, self.device, self.scaler, extra_grads

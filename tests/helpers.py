@@ -15,11 +15,13 @@ from sdgbench.recipe import Recipe
 from sdgbench.reporter import Silent
 from sdgbench.spec.parameters import param
 from sdgbench.task import Classification
-from sdgbench.training.device import Device
+from sdgbench.training.device import Device, Scaler
 from sdgbench.training.pool import Pool
 from sdgbench.training.trainer import Trainer
 
 RECIPE = Recipe(network="convnet-2", lr=1e-3, steps=12, batch=8, validations=3, eval_batch=16)
+
+SGD = replace(RECIPE, optimiser="sgd", lr=0.05, momentum=0.9, steps=9, validations=1)
 
 
 def toy_domain(name: str = "toy", count: int = 40, seed: int = 0, size: int = 32) -> Domain:
@@ -224,3 +226,36 @@ def wait_for(condition, seconds=240.0):
             return result
         time.sleep(0.01)
     raise AssertionError("the condition did not become true in time")
+
+
+def mada():
+    return registry.get("method", "mada").load()
+
+
+def mada_params(**changes):
+    """Two domains, little of everything, and the exact meta step."""
+    few = {"K": 2, "T_min": 2, "T_adv": 2, "wae_epochs": 1, "max_batches": 1, "ascent_batch": 8}
+    return replace(mada().Params(), **{**few, **changes})
+
+
+def trained(cls, folder, recipe=SGD, params=None, device=None, **options):
+    method = make(cls, folder, recipe, params=params or cls.Params(), device=device)
+    position = trainer(method, folder, **options).run()
+    return method, position
+
+
+def assert_close(first, second, tolerance):
+    assert first.keys() == second.keys()
+    for key, value in first.items():
+        torch.testing.assert_close(value, second[key], rtol=tolerance, atol=tolerance, msg=key)
+
+
+class Scaled(Device):
+    """A CPU in float32 with fp16's scaler."""
+
+    def __init__(self, scale=1024.0):
+        super().__init__("cpu")
+        self.scale = scale
+
+    def new_scaler(self):
+        return Scaler("cpu", init_scale=self.scale, growth_interval=3)

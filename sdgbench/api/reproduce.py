@@ -158,6 +158,8 @@ def _device(record: Record) -> str:
 
 
 def _execution(record: Record, threads: int | None) -> "Execution":
+    import torch
+
     from sdgbench.training.device import Execution
 
     machine = record.machine
@@ -168,6 +170,7 @@ def _execution(record: Record, threads: int | None) -> "Execution":
         bool(machine.deterministic),
         bool(machine.fast),
         threads or machine.threads or None,
+        machine.cuda_graphs is not None and torch.cuda.is_available(),
     )
 
 

@@ -4,6 +4,7 @@ import math
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -219,15 +220,19 @@ def _simulate(console: "Console", method: str, datasets: Sequence[str]) -> bool:
         if cls.task.kind not in skips  # type: ignore[attr-defined]
         for precision in PRECISIONS
     ]
+    cases += [replace(case, graphs=True) for case in cases[:1]]
     good = True
     with console.status("training on a simulated GPU ..."):
         for result in simulate(cases):
             faults = [result.error] if result.error else result.waits_in_steps
             outcome = "failed" if result.error else "waits" if faults else "ok"
             style = STYLES["failed" if result.error else "skipped" if faults else "ok"]
-            console.print(
-                f"{outcome:<8}", f"{result.case.dataset}, {result.case.precision}", style=style
-            )
+            what = f"{result.case.dataset}, {result.case.precision}"
+            if result.case.graphs:
+                captured, other = result.graphs
+                what += f", as CUDA graphs: {captured or 'no step'}"
+                faults = [result.error or other]
+            console.print(f"{outcome:<8}", what, style=style, soft_wrap=True)
             for line in (line for fault in faults for line in fault.splitlines()):
                 console.print(_indented(line, console.width), soft_wrap=True, markup=False)
             good = good and not result.error

@@ -86,7 +86,8 @@ The same command again runs only what is missing.""",
     default="1",
     show_default=True,
     metavar="N|auto",
-    help="Number of runs at a time, each in its own process; auto: one per GPU, or per core.",
+    help="Number of runs at a time, each in its own process; auto: one per core, or up to "
+    "four per GPU if their steps are small.",
 )
 @click.option(
     "--threads",
@@ -111,6 +112,12 @@ The same command again runs only what is missing.""",
     "compiled",
     default=None,
     help="Compile task networks; if that fails, continue without.",
+)
+@click.option(
+    "--cuda-graphs",
+    is_flag=True,
+    help="Replay the steps of a phase from a CUDA graph, where that is possible; never tried on "
+    "a real GPU.",
 )
 @click.option(
     "--deterministic",
@@ -184,6 +191,7 @@ def command(
     precision: str | None,
     channels_last: bool | None,
     compiled: bool | None,
+    cuda_graphs: bool,
     deterministic: bool,
     fast: bool,
     checkpoint_minutes: float,
@@ -242,7 +250,9 @@ def command(
     from sdgbench.training.device import Execution
 
     only = options.names(targets, "--targets") if targets else []
-    execution = Execution(precision, channels_last, compiled, deterministic, fast, threads)
+    execution = Execution(
+        precision, channels_last, compiled, deterministic, fast, threads, cuda_graphs
+    )
     if launcher == "slurm" and fast and not precision:
         raise UserError(
             "Which precision --fast uses on the cluster is not known here. Add --precision."

@@ -55,6 +55,7 @@ def latency(
     with torch.inference_mode(), device.autocast():
         for _ in range(warm_up):
             method.predict(images)
+        calls = device.compilation.calls
         began = time.perf_counter()
         while True:
             times += [device.milliseconds(lambda: method.predict(images)) for _ in range(block)]
@@ -68,6 +69,7 @@ def latency(
         p95_ms=round(float(p95), 4),
         repetitions=len(times),
         half_ms=None if half is None else round(half, 4),
+        compiled=device.compilation.ran_compiled(calls),
     )
 
 
@@ -89,11 +91,14 @@ def measure(method: Method, peak_memory: int | None = None, quickly: bool = Fals
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None  # before it adds to it
     for module in modules:
         module.eval()
+    with method.device.alone() as alone:
+        latencies = {f"batch_{size}": latency(method, size, **effort) for size in BATCHES}
     return Efficiency(
         parameters_train=count_parameters(modules),
         parameters_inference=count_parameters(method.inference_modules()),
         flops=flops(method),
-        latency={f"batch_{size}": latency(method, size, **effort) for size in BATCHES},
+        latency=latencies,
+        alone=alone,
         load_average=None if load is None else round(load, 2),
         peak_memory_bytes=peak_memory,
     )

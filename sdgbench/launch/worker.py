@@ -26,6 +26,8 @@ class WorkerSetup:
     device: str
     plugins: tuple[Path, ...]
     other_processes: int = 0  # how many run at the same time
+    on_device: int = 1  # how many of them, and this one, use the same GPU
+    share_folder: Path | None = None  # where they agree on who has it alone
 
 
 class ParentConnection:
@@ -81,6 +83,7 @@ def main(handle: int) -> None:
     from sdgbench import registry
     from sdgbench.launch.attempt import Result, run_one
     from sdgbench.training.device import CONCURRENT_RUNS, Device
+    from sdgbench.training.sharing import DeviceShare
 
     if not (message := parent.inbox.get()):
         return
@@ -91,18 +94,27 @@ def main(handle: int) -> None:
     device = Device(setup.device, setup.options.execution)
     if device.kind == "cuda":
         torch.cuda.set_device(device.torch)
+    if setup.share_folder:
+        device.share = DeviceShare(setup.share_folder, setup.device, setup.on_device)
+
+    def should_stop() -> bool:
+        if device.share:
+            device.share.pause_if_asked(device.synchronise)
+        return parent.stop_requested
+
     while message := parent.inbox.get():
         spec = pickle.loads(message)
         result = Result(spec, "not started")
         if not parent.stop_requested:
-            result = run_one(
-                spec,
-                setup.options,
-                device,
-                nullcontext(PipeReporter(parent)),
-                lambda: parent.stop_requested,
-                partial(_send_crash, parent, spec),
-            )
+            with device.share.working() if device.share else nullcontext():
+                result = run_one(
+                    spec,
+                    setup.options,
+                    device,
+                    nullcontext(PipeReporter(parent)),
+                    should_stop,
+                    partial(_send_crash, parent, spec),
+                )
         parent.send("result", result)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from rich.console import Console
@@ -15,6 +17,7 @@ from sdgbench import registry
 from sdgbench.errors import UserError
 from sdgbench.launch.attempt import Result, RunOptions, delete_for_redo, existing_result
 from sdgbench.launch.cpu_count import available_cpus
+from sdgbench.launch.gpu_sharing import runs_per_gpu
 from sdgbench.launch.live_table import LiveTable, Row
 from sdgbench.launch.local import run_here
 from sdgbench.launch.progress import LineReporter
@@ -71,14 +74,25 @@ def run_in_processes(
 
     ``prestarted`` workers are used if their number is the one that is needed.
     """
-    devices = assign_devices(Device(options.device, options.execution), jobs, len(specs))
+    device = Device(options.device, options.execution)
+    sharing = 1
+    if jobs is None and device.kind == "cuda":
+        cpus = available_cpus() // len(_gpus(device))
+        # Not the free memory, which this process would have to open the GPU for.
+        memory = torch.cuda.get_device_properties(device.torch).total_memory
+        sharing = runs_per_gpu(specs, memory, cpus)
+    devices = assign_devices(device, jobs, len(specs), sharing)
     if len(devices) == 1 and options.timeout_seconds is None:
         return run_here(specs, options, console)
     Store(options.runs).check(writable=True)
     table = LiveTable(console, specs)
-    with StopSignal(announce=table.show_stopping) as stop, table:
+    with (
+        TemporaryDirectory(prefix="sdgbench-devices-") as folder,
+        StopSignal(announce=table.show_stopping) as stop,
+        table,
+    ):
         usable = prestarted if len(prestarted) == len(devices) else ()
-        pool = WorkerPool(options, devices, table, usable)
+        pool = WorkerPool(options, devices, table, usable, Path(folder))
         try:
             return pool.run(specs, stop)
         except KeyboardInterrupt:
@@ -88,17 +102,22 @@ def run_in_processes(
             pool.shutdown()
 
 
-def assign_devices(device: Device, jobs: int | None, runs: int) -> list[str]:
-    """The device of each process.
+def assign_devices(device: Device, jobs: int | None, runs: int, sharing: int = 1) -> list[str]:
+    """The device of each process; ``sharing`` is the number of processes for each GPU.
 
     Their number does not depend on which runs are still missing.
     """
-    devices = [str(device.torch)]
-    if device.kind == "cuda" and device.torch.index is None:
-        devices = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+    devices = _gpus(device)
     if jobs is None:
-        jobs = available_cpus() // device.threads if device.threads else len(devices)
+        jobs = available_cpus() // device.threads if device.threads else sharing * len(devices)
     return [devices[index % len(devices)] for index in range(max(1, min(jobs, runs)))]
+
+
+def _gpus(device: Device) -> list[str]:
+    """All GPUs, unless one of them or another device was asked for."""
+    if device.kind == "cuda" and device.torch.index is None:
+        return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+    return [str(device.torch)]
 
 
 class WorkerPool:
@@ -110,6 +129,7 @@ class WorkerPool:
         devices: Sequence[str],
         table: LiveTable,
         prestarted: Sequence[WorkerProcess],
+        share_folder: Path,
     ) -> None:
         self.options, self.store, self.table = options, Store(options.runs), table
         # Existing results are looked up here, once: after a death a run must resume.
@@ -117,10 +137,12 @@ class WorkerPool:
         execution = replace(options.execution, threads=cpu_threads(options.execution.threads))
         worker_options = replace(options, redo=False, retry=True, execution=execution)
         plugins = tuple(registry.plugins())
-        self.slots = [
-            Slot(WorkerSetup(worker_options, device, plugins, len(devices) - 1))
-            for device in devices
-        ]
+        self.slots = []
+        for device in devices:
+            count = devices.count(device) if device.startswith("cuda") else 1
+            folder = share_folder if count > 1 else None
+            setup = WorkerSetup(worker_options, device, plugins, len(devices) - 1, count, folder)
+            self.slots.append(Slot(setup))
         self.prestarted = list(prestarted)
         self.waiting: deque[PendingRun] = deque()
         self.results: dict[int, Result] = {}  # by position

@@ -49,6 +49,8 @@ def _threads(machine: Machine) -> str:
 def _settings(machine: Machine) -> str:
     names = ("channels_last", "compile", "deterministic", "fast")
     words = [name for name in names if getattr(machine, name)]
+    if machine.cuda_graphs:
+        words.append("cuda_graphs")
     if machine.processes > 1:
         words.append(f"{machine.processes} processes")
     return " ".join(words) or "default"

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from sdgbench.records.scores import Count, DomainScore, Fraction
 from sdgbench.spec.run_spec import RunSpec
 
-SCHEMA = "2.4"
+SCHEMA = "2.5"
 Choice = Literal["last", "val"]  # which weights: the last iterate, or chosen on held-out source
 
 
@@ -76,6 +76,7 @@ class Latency(Struct, kw_only=True, frozen=True):
     p95_ms: float | None = None  # 95th percentile
     repetitions: Count = 0
     half_ms: float | None = None  # half-width of the median's 95% interval within this run
+    compiled: bool | None = None  # whether the networks ran compiled (since 2.5)
 
 
 class Efficiency(Struct, kw_only=True, frozen=True):
@@ -85,6 +86,7 @@ class Efficiency(Struct, kw_only=True, frozen=True):
     parameters_inference: Count | None = None  # of those that predict
     flops: Count | None = None  # of one prediction; a multiply-add counts as two
     latency: dict[str, Latency] = {}  # by batch size: "batch_1", "batch_64"
+    alone: bool | None = None  # no other run on the GPU meanwhile; None: it was not shared
     load_average: float | None = None  # of the machine's last minute when latency was measured
     peak_memory_bytes: Count | None = None  # in training; on a CPU of the whole process
 
@@ -195,10 +197,13 @@ class Machine(Struct, kw_only=True, frozen=True):
     precision: str = ""
     channels_last: bool | None = None
     compile: bool | None = None
+    uncompiled: list[str] = []  # functions and steps in which the compiler failed (since 2.5)
+    cuda_graphs: list[str] | None = None  # steps that ran as graphs; None: not asked (since 2.5)
     deterministic: bool | None = None
     fast: bool | None = None
     processes: Count = 1  # that shared the run (torchrun)
     runs_beside: Count = 0  # other runs of the same command at the same time
+    runs_on_device: Count = 1  # runs of the command that shared the GPU, this one included
     platform: str = ""
     earlier: list["Machine"] = []  # where the run was computed before it was resumed here
 

@@ -3,6 +3,8 @@
 import hashlib
 import io
 import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,8 +16,10 @@ from torch.optim import Optimizer
 from sdgbench.errors import Damaged, UserError, explain_os_errors
 from sdgbench.method import Method
 from sdgbench.storage.files import open_regular, write_atomic
+from sdgbench.training.device import Device
 
 FORMAT = 1
+DEVICES = "_devices"  # key of a method's state: the kind of device of each of its tensors
 SEAL = b"sdgbench sha256 "
 _PLAIN = (bool, int, float, str, bytes, type(None))
 
@@ -42,7 +46,10 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 
 def load(path: Path, device: torch.device) -> dict[str, Any]:
-    """Read a checkpoint, without running any code that it might contain."""
+    """Read a checkpoint, without running any code that it might contain.
+
+    All its tensors are on the device; ``restore`` returns a method's own to where they were.
+    """
     advice = f"Delete it to start this run again: rm '{path}'"
     with explain_os_errors("read", path), open_regular(path) as file:
         data = file.read()
@@ -75,17 +82,23 @@ def _check_sums(data: bytes) -> None:
 
 def capture(method: Method, *, optimisers: bool = True) -> dict[str, Any]:
     """Collect everything a method keeps in attributes without a leading underscore."""
-    state = {}
+    state: dict[str, Any] = {}
+    kinds: dict[str, str] = {}
     for name, value in vars(method).items():
         if not name.startswith("_") and (optimisers or not _is_optimiser(value)):
             state[name] = _encode(value, f"{type(method).__name__}.{name}")
+            kinds |= {path: tensor.device.type for path, tensor in _tensors(name, value)}
+    state[DEVICES] = {"": method.device.kind, **kinds}
     return state
 
 
 def restore(method: Method, state: dict[str, Any]) -> None:
     """Restore captured values, in place where other objects may hold a reference."""
+    kinds: dict[str, str] = state.get(DEVICES, {})  # older checkpoints do not say
     for name, value in state.items():
-        setattr(method, name, _decode(getattr(method, name, None), value))
+        if name != DEVICES:
+            current = getattr(method, name, None)
+            setattr(method, name, _decode(current, value, Place(name, kinds, method.device)))
 
 
 def modules(method: Method) -> dict[str, nn.Module]:
@@ -108,12 +121,17 @@ def modules(method: Method) -> dict[str, nn.Module]:
     return by_name
 
 
+def optimisers(method: Method) -> list[Optimizer]:
+    """The optimisers in a method's attributes, also those in lists."""
+    values = [v for v in vars(method).values() if _is_optimiser(v)]
+    return [o for v in values for o in (v if isinstance(v, (list, tuple)) else [v])]
+
+
 def tensors(method: Method) -> list[Tensor]:
     """The weights, buffers and optimisers' states of a method, not copied."""
     states = [module.state_dict() for module in modules(method).values()]
-    for value in vars(method).values():
-        if _is_optimiser(value):
-            states += value.state.values()
+    for optimiser in optimisers(method):
+        states += optimiser.state.values()
     return [entry for state in states for entry in state.values() if isinstance(entry, Tensor)]
 
 
@@ -158,7 +176,38 @@ def _encode(value: Any, where: str) -> Any:
     )
 
 
-def _decode(current: Any, value: Any) -> Any:
+def _tensors(path: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in an attribute, apart from those of modules and optimisers."""
+    if isinstance(value, Tensor):
+        yield path, value
+    elif isinstance(value, (dict, list, tuple)):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from _tensors(f"{path}.{key}", item)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an attribute of a method is, and where its tensors were when they were saved."""
+
+    path: str
+    kinds: dict[str, str]  # of devices, by path; the empty one: that of the run
+    device: Device  # of this run
+
+    def of(self, key: object) -> "Place":
+        """The place of an item."""
+        return Place(f"{self.path}.{key}", self.kinds, self.device)
+
+    def put(self, current: Any, value: Tensor) -> Tensor:
+        """Return a tensor to the device where it was: the run's, or one that the method chose."""
+        kind = self.kinds.get(self.path)
+        if kind is not None and self.kinds[""] == self.device.kind:
+            return value.to(self.device.torch if kind == self.device.kind else kind)
+        # From another kind of device: the tensor that setup has just made is where it should be.
+        return value.to(current.device if isinstance(current, Tensor) else self.device.torch)
+
+
+def _decode(current: Any, value: Any, place: Place) -> Any:
     if isinstance(current, torch.Generator):
         current.set_state(value.cpu())
         return current
@@ -166,11 +215,24 @@ def _decode(current: Any, value: Any) -> Any:
         current.bit_generator.state = value
         return current
     if isinstance(current, dict) and isinstance(value, dict):
-        return {key: _decode(current.get(key), item) for key, item in value.items()}
+        return {key: _decode(current.get(key), v, place.of(key)) for key, v in value.items()}
     if isinstance(current, (list, tuple)) and len(current) == len(value):
-        items = [_decode(old, new) for old, new in zip(current, value, strict=True)]
+        pairs = enumerate(zip(current, value, strict=True))
+        items = [_decode(old, new, place.of(index)) for index, (old, new) in pairs]
         return tuple(items) if isinstance(current, tuple) else items
     if hasattr(current, "load_state_dict"):
         current.load_state_dict(value)
         return current
+    return _put(current, value, place)
+
+
+def _put(current: Any, value: Any, place: Place) -> Any:
+    """A value with its tensors where they belong, also those that setup does not make."""
+    if isinstance(value, Tensor):
+        return place.put(current, value)
+    if isinstance(value, dict):
+        return {key: _put(None, item, place.of(key)) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [_put(None, item, place.of(index)) for index, item in enumerate(value)]
+        return tuple(items) if isinstance(value, tuple) else items
     return value

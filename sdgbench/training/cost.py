@@ -50,7 +50,7 @@ class ImageCounter:
 
     def __init__(self, method: Method) -> None:
         self.method = method
-        self._collected = (0, 0)
+        self._collected = self._replayed = (0, 0)
 
     def totals(self) -> Counts:
         """All images since the networks were made."""
@@ -61,9 +61,13 @@ class ImageCounter:
             if isinstance(submodule, Network)
         ]
         return (
-            sum(network.images_forward for network in networks),
-            sum(network.images_with_gradient for network in networks),
+            self._replayed[0] + sum(network.images_forward for network in networks),
+            self._replayed[1] + sum(network.images_with_gradient for network in networks),
         )
+
+    def add(self, replayed: Counts) -> None:
+        """Count images that went through the networks without their functions being called."""
+        self._replayed = self._replayed[0] + replayed[0], self._replayed[1] + replayed[1]
 
     def exclude_since(self, before: Counts) -> None:
         """Do not collect the images since ``totals`` was ``before``."""

@@ -6,7 +6,6 @@ import platform
 import resource
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -20,6 +19,10 @@ from torch.optim import Optimizer
 from sdgbench.errors import UserError, unknown
 from sdgbench.spec.precision import DEFAULT_PRECISION, PRECISIONS
 from sdgbench.training import distributed
+from sdgbench.training.compilation import Compilation
+from sdgbench.training.cuda_graphs import CudaGraphs, GraphBackend
+from sdgbench.training.gpu_memory import GpuMemory
+from sdgbench.training.sharing import DeviceShare
 
 CONCURRENT_RUNS = "SDGBENCH_RUNS_BESIDE"  # environment: other runs on this machine at a time
 KINDS = ("auto", "cpu", "cuda", "mps")
@@ -40,6 +43,7 @@ class Execution:
     deterministic: bool = False
     fast: bool = False
     threads: int | None = None  # of a run on a CPU
+    cuda_graphs: bool = False  # capture steps, where they can be captured
 
     def __post_init__(self) -> None:
         if self.threads is not None and self.threads < 1:
@@ -87,16 +91,23 @@ class Device:
             options.fast if options.channels_last is None else options.channels_last
         )
         self.threads = cpu_threads(options.threads) if self.kind == "cpu" else None
-        self.compiling = self._compile = fast_gpu if options.compile is None else options.compile
-        self._warn: Callable[[str], object] = warnings.warn
+        if options.cuda_graphs and self.kind != "cuda":
+            raise UserError("--cuda-graphs needs a CUDA device. Omit it.")
+        self.graphs: GraphBackend | None = CudaGraphs() if options.cuda_graphs else None
+        self.captured: list[str] = []  # steps that were
+        self.not_captured: dict[str, str] = {}  # steps that could not be, and why
+        self.capturing = False
+        self.memory = GpuMemory(self.torch) if self.kind == "cuda" else None
+        self.share: DeviceShare | None = None  # None: no other process of the command uses it
+        self.compilation = Compilation(fast_gpu if options.compile is None else options.compile)
 
     # How to compute ------------------------------------------------------------------------
 
     @contextmanager
     def settings(self, warn: Callable[[str], object]) -> Iterator[None]:
         """Set torch's global switches for a run, and reset them after it."""
-        self._warn, self.compiling = warn, self._compile
         keep_freed_memory()
+        self.captured, self.not_captured = [], {}
         cuda = self.kind == "cuda"
         switches: list[tuple[Any, str, Any]] = []
         if cuda:
@@ -117,15 +128,14 @@ class Device:
                 torch.set_num_threads(self.threads)
             if strict:  # and only then: the call imports a compiler
                 torch.use_deterministic_algorithms(True)
-            yield
+            with self.compilation.settings(warn):
+                yield
         finally:
             if strict:
                 torch.use_deterministic_algorithms(False)
             torch.set_num_threads(threads)
             for (owner, name, _), value in zip(switches, before, strict=True):
                 setattr(owner, name, value)
-            if self._compile:
-                torch.compiler.set_stance("default")
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Use half precision in forward passes, where it was requested; weights stay float32."""
@@ -153,26 +163,27 @@ class Device:
             return moved
         return module.to(self.torch)
 
+    @property
+    def compiling(self) -> bool:
+        """Whether networks run compiled at this moment."""
+        return self.compilation.active
+
     def compile(self, module: nn.Module, functions: Sequence[str]) -> None:
         """Compile functions of a module, where that was requested and works."""
-        if self.compiling:
-            try:
-                module.__class__ = _compiled(type(module), tuple(functions))  # type: ignore[arg-type]
-            except Exception as error:
-                self.stop_compiling(error)
+        self.compilation.apply(module, functions)
 
-    def stop_compiling(self, error: Exception) -> None:
-        """Continue without compilation; compiled functions run as plain Python from now on."""
-        reason = (str(error).strip().splitlines() or [""])[0]
-        self._warn(
-            f"torch.compile failed, going on without it ({type(error).__name__}: {reason[:200]})"
-        )
-        self.compiling = False
-        torch.compiler.set_stance("force_eager")
-
-    def uncompiled(self) -> AbstractContextManager[Any]:
+    def uncompiled(self) -> AbstractContextManager[None]:
         """Suspend compilation, for example where operations are counted."""
-        return torch.compiler.set_stance("force_eager") if self.compiling else nullcontext()
+        return self.compilation.suspended()
+
+    @contextmanager
+    def capture(self) -> Iterator[None]:
+        """Inside of it, work is recorded and not done."""
+        self.capturing = True
+        try:
+            yield
+        finally:
+            self.capturing = False
 
     # Moving, waiting, cost -----------------------------------------------------------------
 
@@ -213,19 +224,29 @@ class Device:
         event.record()
         return event
 
-    def memory(self) -> int:
-        """Bytes of the GPU in all."""
-        return torch.cuda.mem_get_info(self.torch)[1]
+    @property
+    def sharing(self) -> int:
+        """How many processes of the command use the device."""
+        return self.share.processes if self.share else 1
+
+    @contextmanager
+    def alone(self) -> Iterator[bool | None]:
+        """Have the device alone; False: others still use it, None: nobody shares it."""
+        if self.share is None:
+            yield None
+        else:
+            with self.share.alone() as alone:
+                yield alone
 
     def reset_peak_memory(self) -> None:
         """Reset the high-water mark, where the hardware has one."""
-        if self.kind == "cuda":
-            torch.cuda.reset_peak_memory_stats(self.torch)
+        if self.memory:
+            self.memory.reset_peak()
 
     def peak_memory(self) -> int:
         """High-water mark in bytes: of the GPU's allocator, or of the whole process."""
-        if self.kind == "cuda":
-            return torch.cuda.max_memory_allocated(self.torch)
+        if self.memory:
+            return self.memory.peak()
         if self.kind == "mps":
             return torch.mps.driver_allocated_memory()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -240,11 +261,14 @@ class Device:
             "cuda": torch.version.cuda if self.kind == "cuda" else None,
             "precision": self.precision,
             "channels_last": self.channels_last,
-            "compile": self.compiling,
+            "compile": self.compilation.enabled,
+            "uncompiled": list(self.compilation.given_up),
+            "cuda_graphs": list(self.captured) if self.graphs else None,
             "deterministic": self.deterministic,
             "fast": self.fast,
             "processes": distributed.size(),
             "runs_beside": int(os.environ.get(CONCURRENT_RUNS, 0)),  # they slow each other down
+            "runs_on_device": self.sharing,
             "platform": platform.platform(),
         }
 
@@ -287,13 +311,6 @@ def _pinned(tensor: Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory()  # only from pinned memory does the copy not wait
     return tensor
-
-
-@lru_cache
-def _compiled(cls: type[nn.Module], functions: tuple[str, ...]) -> type[nn.Module]:
-    """A subclass with compiled functions, so that copies of a module are compiled, too."""
-    changed = {name: torch.compile(getattr(cls, name)) for name in functions}
-    return type(cls.__name__, (cls,), changed)
 
 
 @lru_cache

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sdgbench.training.device import Device
 
-MEMORY_SHARE = 0.25  # of the GPU's memory that a pool may take
+MEMORY_SHARE = 0.25  # of the GPU's memory that the pools of its runs may take
 Append = Callable[[tuple[np.ndarray, np.ndarray]], None]
 
 
@@ -77,4 +77,6 @@ def _is_written(future: "Future[None]") -> bool:
 
 def fits(device: Device, image_bytes: int) -> bool:
     """Whether images of this size in all may stay on the device."""
-    return device.kind == "cuda" and image_bytes <= MEMORY_SHARE * device.memory()
+    if device.memory is None:
+        return False
+    return image_bytes <= MEMORY_SHARE * device.memory.total() / device.sharing

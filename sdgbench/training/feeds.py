@@ -115,6 +115,7 @@ class Feed:
         self._from_pool = "pool" in read.what.split("+")
         self._in_source = len(source) if "source" in read.what.split("+") else 0
         self.epoch, self.offset, self.size = 0, 0, 0
+        self.together = 1  # batches of a counted read that the next one takes as one
         self._order = np.empty(0, dtype=np.int64)
         self._last_batch = np.empty(0, dtype=np.int64)
 
@@ -178,7 +179,7 @@ class Feed:
             passes = range(-(-images // self.size))
             orders = [self._ordered(self.size, self.epoch, number) for number in passes]
             self._order = np.concatenate(orders)[:images]
-        return self._order[self.offset : self.offset + self.batch]
+        return self._order[self.offset : self.offset + self.together * self.batch]
 
     def _ordered(self, size: int, *stream: int) -> np.ndarray:
         if not self.read.shuffle:

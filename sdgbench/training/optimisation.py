@@ -44,6 +44,28 @@ def scheduled_lr(recipe: Recipe, progress: float) -> float:
     return recipe.lr
 
 
+def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
+    """Set the learning rate of all weights, in place where a graph reads it from the device."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
+def make_capturable(optimizers: Iterable[Optimizer], scheduled: Optimizer, device: Device) -> None:
+    """Keep on the device what changes from step to step: the learning rate and step counts."""
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            if "capturable" in group:
+                group["capturable"] = True
+            if optimizer is scheduled and not isinstance(group["lr"], Tensor):
+                group["lr"] = torch.full((), float(group["lr"]), device=device.torch)
+        for state in optimizer.state.values():
+            if isinstance(state.get("step"), Tensor):
+                state["step"] = device.to_device(state["step"])
+
+
 def backward_and_step(
     loss: Tensor,
     optimizer: Optimizer,

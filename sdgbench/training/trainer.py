@@ -7,8 +7,6 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from sdgbench.data.domain import Domain
 from sdgbench.errors import Damaged, Interrupted, UserError
 from sdgbench.evaluation.evaluator import score_domain
@@ -20,6 +18,7 @@ from sdgbench.training.cost import Clock, ImageCounter
 from sdgbench.training.curve import POINTS_PER_PHASE, Curve, LossMean
 from sdgbench.training.feeds import Feed
 from sdgbench.training.saved_state import Position
+from sdgbench.training.steps import StepRunner
 from sdgbench.training.streaming import open_images
 from sdgbench.training.sync_batch_norm import sync_batch_norm
 
@@ -96,10 +95,8 @@ class Trainer:
         return stages
 
     def _run_phase(self, phase: Phase) -> None:
-        step_of = getattr(self.method, f"{phase.name}_step")
         feeds = self._feeds_of(phase)
         scaler, several = self.method.scaler, distributed.size() > 1
-        first_compiled = self.device.compiling
         log_every = max(1, phase.steps // POINTS_PER_PHASE)
         mean = LossMean(self.position.loss_sum, self.position.loss_count)
         kind = phase_key(self.position.phase, phase)
@@ -117,6 +114,13 @@ class Trainer:
             self.method.begin(phase)
             for feed in feeds:
                 feed.begin()
+        step_of = StepRunner(
+            self.method,
+            phase,
+            self._counter,
+            lambda: seed_step(self.position.step),
+            self.reporter.note,
+        )
         self._collect_image_counts()
         for module in checkpoint.modules(self.method).values():
             sync_batch_norm(module)
@@ -126,22 +130,22 @@ class Trainer:
             seed_step(self.position.step)
             pool_size = len(self.method.pool)
             shard = self._shard(phase, feeds) if several else None
+            together = step_of.together(phase.steps - self.position.step)
+            for feed in feeds:
+                feed.together = together
             batch = [tensor for feed in feeds for tensor in feed.next(shard)]
             with self.device.autocast(), distributed.shard_scope(shard):
-                if first_compiled:
-                    loss, first_compiled = self._try_compiled(step_of, batch), False
-                else:
-                    loss = step_of(*batch)
+                loss = step_of(batch)
             if several:
                 self._collect_image_counts(shard)
             if feeds and len(self.method.pool) > pool_size:
                 self.method.pool.record_sources(pool_size, feeds[0].source_indices)
-            self.position.step += 1
+            self.position.step += together
             images += shard.total if shard else len(batch[0]) if batch else 0
             del batch  # the next one takes its memory, which is still in the cache
             if loss is not None:
                 mean.add(loss, scaler.skipped if scaler else None)
-            if self.position.step % log_every == 0 or self.position.step == phase.steps:
+            if self.position.step % log_every < together or self.position.step == phase.steps:
                 self._log(phase, mean)
                 mean = LossMean()
             self.position.loss_sum, self.position.loss_count = mean.total, mean.count
@@ -175,20 +179,6 @@ class Trainer:
         if len(sizes) != 1 or not self.method.shardable(phase):
             return None  # batches of different sizes would be cut in different proportions
         return distributed.shard_of(sizes.pop())
-
-    def _try_compiled(self, step_of: Callable[..., Tensor | None], batch: list[Tensor]) -> Any:
-        """Do the first step of a phase, again without compilation if the compiled one fails."""
-        method, counts = self.method, self._counter.totals()
-        before, pool = deepcopy(checkpoint.capture(method)), method.pool.snapshot()
-        try:
-            return step_of(*batch)
-        except Exception as error:
-            self.device.stop_compiling(error)
-            checkpoint.restore(method, before)
-            method.pool.roll_back(pool)
-            self._counter.exclude_since(counts)
-            seed_everything(self.seed, "method", self.position.phase, self.position.step)
-            return step_of(*batch)
 
     def _feeds_of(self, phase: Phase) -> list[Feed]:
         """The streams of a phase; phases of one name share them, such as all of "train"."""

@@ -12,6 +12,8 @@ pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "sdgbench-mixup" / "sdgbench_mixup.py"
+GPU_PAGE = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
+GRAPHS = "float32classification"
 TASKS = {"classification": "digits-mini", "segmentation": "streets-mini"}
 
 FAULTS = {
@@ -24,6 +26,10 @@ FAULTS = {
     "unpinned": "loss = loss + torch.zeros(4).to(x.device).sum()",
     "numpy": "self.last = loss.detach().numpy()",
     "faultless": "",
+    # Only from the second step on, which is the one that is captured.
+    "waits-later": "LATER.append('waits'); LATER.count('waits') > 1 and float(loss)",
+    "draws-later": "LATER.append('draws'); LATER.count('draws') > 1 and torch.rand(2)",
+    "pins-later": "LATER.append('pins'); LATER.count('pins') > 1 and torch.zeros(2).pin_memory()",
 }
 
 WAITS = {  # methods whose steps must read values, with the reason
@@ -35,6 +41,7 @@ WAITS = {  # methods whose steps must read values, with the reason
 def planted(tmp_path):
     """A file with one method per fault."""
     text = "import torch\nfrom sdgbench.method import Method\nfrom sdgbench.registry import register_method\n"
+    text += "LATER = []\n"
     for name, line in FAULTS.items():
         text += textwrap.dedent(f'''
             @register_method("{name}")
@@ -52,8 +59,13 @@ def planted(tmp_path):
 
 
 def test_planted_faults_are_caught(tmp_path):
-    cases = [Case(name, "digits-mini") for name in FAULTS]
-    results = {r.case.method: r for r in simulate(cases, [planted(tmp_path)])}
+    names = [name for name in FAULTS if "later" not in name]
+    cases = [Case(name, "digits-mini") for name in names]
+    captured = ("faultless", "reads-loss", "unpinned", *(set(FAULTS) - set(names)))
+    cases += [Case(name, "digits-mini", graphs=True) for name in captured]
+    results, graphs = {}, {}
+    for result in simulate(cases, [planted(tmp_path)]):
+        (graphs if result.case.graphs else results)[result.case.method] = result
     assert "cuda" in results["cpu-sum"].error
     assert "cpu" in results["cpu-sum"].error
     assert "a generator of cpu on cuda" in results["cpu-generator"].error
@@ -67,13 +79,29 @@ def test_planted_faults_are_caught(tmp_path):
     assert not results["faultless"].error
     assert not results["faultless"].waits_in_steps
     assert results["faultless"].steps == {"train": 4}
+    assert graphs["faultless"].graphs == ("train_step", "")
+    assert graphs["faultless"].steps == {"train": 2}  # one is watched, one is captured
+    reasons = {name: result.not_captured["train_step"] for name, result in list(graphs.items())[1:]}
+    assert "reads values of the device" in reasons["reads-loss"]
+    assert reasons["unpinned"] == "copies between the CPU and the device"
+    assert "it reads a value in a CUDA graph" in reasons["waits-later"]
+    assert "on the CPU in a CUDA graph" in reasons["draws-later"]
+    assert "pinned memory is allocated in a CUDA graph" in reasons["pins-later"]
+    assert not any(result.error for result in graphs.values())
+
+
+def entry_of(result):
+    """The row of a method in the table of steps that can be captured."""
+    captured, other = result.graphs
+    return f"| `{result.case.method}` | {captured or 'none'} | {other} |"
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_every_method_runs_and_no_step_waits(task):
     registry.add_plugin(EXAMPLE)
     cases = [
-        Case(entry.name, TASKS[task], precision)
+        # Graphs where they are not what is tested otherwise: float32 of one task.
+        Case(entry.name, TASKS[task], precision, graphs=precision + task == GRAPHS)
         for entry in registry.entries("method").values()
         if task not in entry.details.get("skips", {})
         for precision in PRECISIONS
@@ -84,6 +112,9 @@ def test_every_method_runs_and_no_step_waits(task):
         name = f"{result.case.method} in {result.case.precision}"
         if result.error:
             faults.append(f"{name}: {result.error}")
+        ours = result.case.method != "mixup"  # that of examples/
+        if result.case.graphs and ours and entry_of(result) not in GPU_PAGE:
+            faults.append(f"docs/gpu.md should say: {entry_of(result)}")
         if result.case.precision != "fp16":  # there an ascent step looks for overflows
             if result.case.method not in WAITS:
                 faults += [f"{name}: {wait}" for wait in result.waits_in_steps]

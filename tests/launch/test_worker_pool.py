@@ -405,18 +405,20 @@ def test_automatic_jobs_leave_room_for_the_threads_of_a_run(threads, processes, 
 
 
 @pytest.mark.parametrize(
-    ("index", "jobs", "expected"),
+    ("index", "jobs", "sharing", "expected"),
     [
-        (None, None, ["cuda:0", "cuda:1"]),
-        (None, 3, ["cuda:0", "cuda:1", "cuda:0"]),
-        (1, None, ["cuda:1"]),
-        (1, 2, ["cuda:1", "cuda:1"]),
+        (None, None, 1, ["cuda:0", "cuda:1"]),
+        (None, None, 2, ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]),
+        (None, 3, 2, ["cuda:0", "cuda:1", "cuda:0"]),
+        (1, None, 1, ["cuda:1"]),
+        (1, None, 3, ["cuda:1", "cuda:1", "cuda:1"]),
+        (1, 2, 1, ["cuda:1", "cuda:1"]),
     ],
 )
-def test_gpus_are_assigned_in_turn(index, jobs, expected, monkeypatch):
+def test_gpus_are_assigned_in_turn(index, jobs, sharing, expected, monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     asked = SimpleNamespace(kind="cuda", threads=None, torch=torch.device("cuda", index))
-    assert worker_pool.assign_devices(asked, jobs, 10) == expected
+    assert worker_pool.assign_devices(asked, jobs, 10, sharing) == expected
 
 
 def test_exits_are_described():

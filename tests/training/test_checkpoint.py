@@ -1,4 +1,5 @@
 import pickle
+from dataclasses import replace
 
 import pytest
 import torch
@@ -7,6 +8,7 @@ from helpers import Everything, erm, make
 from sdgbench.errors import UserError
 from sdgbench.method import Method
 from sdgbench.training import checkpoint
+from sdgbench.training.device import Device
 
 CPU = torch.device("cpu")
 
@@ -24,6 +26,7 @@ def test_everything_without_an_underscore_is_saved(tmp_path):
         "draws",
         "noise",
         "scaler",
+        checkpoint.DEVICES,
     }
 
 
@@ -51,6 +54,69 @@ def test_lists_of_modules_and_optimisers(tmp_path):
         assert torch.equal(a.body[0].weight, b.body[0].weight)
     owned = {id(p) for p in second.members[1].parameters()}
     assert {id(p) for p in second.optimizers[1].param_groups[0]["params"]} == owned
+
+
+class Placed(Method):
+    """Keeps tensors on the run's device and on the CPU, some of which setup does not make."""
+
+    name = "placed"
+
+    def setup(self):
+        self.table = torch.ones(2)
+        self.running = torch.ones(2, device=self.device.torch)
+        self.later = {}
+
+    def fill(self):
+        self.queue = [torch.zeros(3), torch.zeros(3, device=self.device.torch)]
+        self.later = {"host": torch.zeros(1), "device": torch.zeros(1, device=self.device.torch)}
+
+
+def on_second_device():
+    """A device that is not the CPU; its tensors have no values."""
+    device = Device("cpu")
+    device.kind, device.torch = "meta", torch.device("meta")
+    return device
+
+
+def kinds(method):
+    tensors = method.table, method.running, *method.queue, *method.later.values()
+    return [tensor.device.type for tensor in tensors]
+
+
+def placed(folder, device, filled=False):
+    method = make(Placed, folder)
+    method._context = replace(method._context, device=device)
+    method.setup()
+    if filled:
+        method.fill()
+    return method
+
+
+def test_tensors_return_to_the_device_where_they_were(tmp_path):
+    device = on_second_device()
+    first = placed(tmp_path, device, filled=True)
+    path = tmp_path / "checkpoint.pt"
+    checkpoint.save(path, {"run": "x", "method": checkpoint.capture(first)})
+    second = placed(tmp_path, device)
+    checkpoint.restore(second, checkpoint.load(path, CPU)["method"])
+    assert kinds(second) == kinds(first) == ["cpu", "meta"] * 3
+
+
+def test_a_run_that_changes_its_device_takes_its_tensors_along(tmp_path):
+    state = checkpoint.capture(placed(tmp_path, Device("cpu"), filled=True))
+    second = placed(tmp_path, on_second_device())
+    checkpoint.restore(second, state)
+    # Of those that setup makes it is known where they belong; the others follow the run.
+    assert kinds(second) == ["cpu", "meta", "meta", "meta", "meta", "meta"]
+
+
+def test_checkpoints_that_do_not_name_devices_still_load(tmp_path):
+    state = checkpoint.capture(placed(tmp_path, Device("cpu"), filled=True))
+    del state[checkpoint.DEVICES]
+    second = placed(tmp_path, Device("cpu"))
+    checkpoint.restore(second, state)
+    assert kinds(second) == ["cpu"] * 6
+    assert second.table.tolist() == [1.0, 1.0]
 
 
 def test_weights_can_be_swapped_without_copying(tmp_path):

@@ -12,40 +12,26 @@ from functools import partial
 import pytest
 import torch
 from click.testing import CliRunner
-from helpers import RECIPE, assert_same_weights, erm, make, trainer, weights
+from helpers import (
+    SGD,
+    Scaled,
+    assert_close,
+    assert_same_weights,
+    erm,
+    mada,
+    mada_params,
+    make,
+    trained,
+    weights,
+)
 
-from sdgbench import registry
 from sdgbench.cli.run import command
 from sdgbench.errors import Interrupted, UserError
 from sdgbench.evaluation import efficiency
 from sdgbench.method import Method
-from sdgbench.training.device import Device, Execution, Scaler
-
-
-def mada():
-    return registry.get("method", "mada").load()
-
-
-def mada_params(**changes):
-    """Two domains, little of everything, and the exact meta step."""
-    few = {"K": 2, "T_min": 2, "T_adv": 2, "wae_epochs": 1, "max_batches": 1, "ascent_batch": 8}
-    return replace(mada().Params(), **{**few, **changes})
-
+from sdgbench.training.device import Device, Execution
 
 METHODS = [pytest.param(erm, dict, id="erm"), pytest.param(mada, mada_params, id="mada")]
-SGD = replace(RECIPE, optimiser="sgd", lr=0.05, momentum=0.9, steps=9, validations=1)
-
-
-def trained(cls, folder, recipe=SGD, params=None, device=None, **options):
-    method = make(cls, folder, recipe, params=params or cls.Params(), device=device)
-    position = trainer(method, folder, **options).run()
-    return method, position
-
-
-def assert_close(first, second, tolerance):
-    assert first.keys() == second.keys()
-    for key, value in first.items():
-        torch.testing.assert_close(value, second[key], rtol=tolerance, atol=tolerance, msg=key)
 
 
 @pytest.fixture
@@ -261,17 +247,6 @@ def test_the_auto_encoder_leaves_autocast(tmp_path, monkeypatch):
 # fp16's scaling, in float32 --------------------------------------------------------------------
 
 
-class Scaled(Device):
-    """A CPU in float32 with fp16's scaler."""
-
-    def __init__(self, scale=1024.0):
-        super().__init__("cpu")
-        self.scale = scale
-
-    def new_scaler(self):
-        return Scaler("cpu", init_scale=self.scale, growth_interval=3)
-
-
 @pytest.mark.parametrize(("cls", "params"), METHODS)
 def test_scaling_does_not_change_the_weights(cls, params, tmp_path):
     cls, params = cls(), params() or None
@@ -381,73 +356,6 @@ def test_channels_last_computes_the_same(cls, params, network, tmp_path):
     moved = [(value - before[key]).abs().max() for key, value in weights(plain).items()]
     assert max(moved) > 1e-4
     assert_close(weights(plain), weights(other), 1e-5)
-
-
-# Compilation -----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def compiling():
-    """A device that compiles, and what it warned of."""
-    device, told = Device("cpu", Execution(compile=True)), []
-    with device.settings(told.append):
-        yield device, told
-
-
-def test_no_compiler_is_a_warning(compiling, monkeypatch, tmp_path):
-    def fail(function):
-        raise RuntimeError("no compiler\nfound")
-
-    monkeypatch.setattr(torch, "compile", fail)
-    device, told = compiling
-    plain, _ = trained(erm(), tmp_path / "plain")
-    other, _ = trained(erm(), tmp_path / "other", device=device)
-    assert told == ["torch.compile failed, going on without it (RuntimeError: no compiler)"]
-    assert device.describe()["compile"] is False
-    assert_same_weights(weights(plain), weights(other))
-
-
-@pytest.mark.parametrize("phase", ["train_step", "generate_step"])
-def test_a_compiled_step_that_fails_is_done_again_without(phase, compiling, monkeypatch, tmp_path):
-    """As where the meta step needs a second derivative, which compiled code does not have."""
-    monkeypatch.setattr(torch, "compile", lambda function: function)
-    device, told = compiling
-    few = mada_params()
-
-    class Breaks(mada()):
-        pass
-
-    def broken(self, *batch):
-        loss = getattr(super(Breaks, self), phase)(*batch)
-        if self.device.compiling:
-            raise RuntimeError("no double backward")  # after the weights and the pool changed
-        return loss
-
-    setattr(Breaks, phase, broken)
-    plain, at = trained(mada(), tmp_path / "plain", params=few)
-    other, then = trained(Breaks, tmp_path / "other", params=few, device=device)
-    assert len(told) == 1
-    assert "no double backward" in told[0]
-    assert_same_weights(weights(plain), weights(other))
-    assert len(plain.pool) == len(other.pool)
-    assert (at.images_forward, at.images_with_gradient) == (
-        then.images_forward,
-        then.images_with_gradient,
-    )
-
-
-def test_copies_of_a_compiled_network_use_their_own_weights(compiling, monkeypatch, tmp_path):
-    from copy import deepcopy
-
-    monkeypatch.setattr(torch, "compile", lambda function: function)
-    method = make(erm(), tmp_path, device=compiling[0])
-    copied = deepcopy(method.network)
-    with torch.no_grad():
-        for weight in copied.parameters():
-            weight.zero_()
-    x = torch.rand(2, 3, 32, 32)
-    assert copied(x).abs().sum() == 0
-    assert method.network(x).abs().sum() > 0
 
 
 # Cost ------------------------------------------------------------------------------------------

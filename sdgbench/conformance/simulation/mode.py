@@ -32,6 +32,11 @@ ONE_DTYPE = {  # operations whose tensors must all have one dtype on a GPU
 }
 INDEXING = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default}
 COPIES = {aten._to_copy.default, aten.copy_.default}
+FUSED = {  # torch has no fakes of them; they change tensors in place
+    aten._fused_sgd_.default,
+    aten._fused_sgd_.tensor_lr,
+    aten._fused_adam_.tensor_lr,
+}
 LIKE_FIRST = {aten._sample_dirichlet.default, aten._standard_gamma.default}  # without a fake
 DYNAMIC = "the size of its result depends on values, so the host waits for the device"
 TORCH = str(Path(torch.__file__).parent)
@@ -39,6 +44,7 @@ HERE = str(Path(__file__).parent)
 
 
 MEMORY = 8 << 30  # bytes of the simulated GPU
+STEP_MEMORY = 1 << 30  # bytes that any work needs on it
 
 
 class Event:
@@ -51,6 +57,25 @@ class Event:
 
     def synchronize(self) -> None:
         """Do nothing."""
+
+
+class SimulatedGraphs:
+    """Graphs of the simulated GPU: what is captured may neither wait nor use the CPU."""
+
+    def __init__(self, gpu: "SimulatedGPU") -> None:
+        self.gpu = gpu
+
+    def warm_up(self, work: Callable[[], Any]) -> Any:
+        """Do the work."""
+        return work()
+
+    def capture(self, work: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+        """Do the work under the rules of a capture; a replay has nothing to do."""
+        self.gpu.capturing = True
+        try:
+            return (lambda: None), work()
+        finally:
+            self.gpu.capturing = False
 
 
 class SimulationError(RuntimeError):
@@ -90,6 +115,7 @@ class SimulatedGPU(FakeTensorMode):
         super().__init__(allow_non_fake_inputs=True, allow_fallback_kernels=False)
         self.census = Census()
         self.step = ""
+        self.capturing = False  # into a CUDA graph, where the host may neither wait nor draw
 
     @property
     def avoid_device_init(self) -> bool:
@@ -116,7 +142,9 @@ class SimulatedGPU(FakeTensorMode):
             self.step = ""
 
     def wait(self, reason: str) -> None:
-        """Count a wait at the current line of code."""
+        """Count a wait at the current line of code; a CUDA graph cannot hold one."""
+        if self.capturing:
+            raise SimulationError(f"{_caller()}: it {reason} in a CUDA graph")
         self.census.waits[Wait(reason, _caller(), self.step)] += 1
 
     def __torch_dispatch__(
@@ -132,12 +160,14 @@ class SimulatedGPU(FakeTensorMode):
         if not any(isinstance(tensor, FakeTensor) for tensor in tensors):
             device = kwargs.get("device")
             if device is None or torch.device(device).type != "cuda":
+                if self.capturing and torch.Tag.nondeterministic_seeded in func.tags:
+                    raise SimulationError(f"{_caller()}: {func} on the CPU in a CUDA graph")
                 return func(*args, **kwargs)
         if func is aten._local_scalar_dense.default:
             self.wait("reads a value")
             return _some_value(tensors[0])
-        if func is aten._fused_sgd_.default:
-            return None  # torch has no fake of it; it changes tensors in place
+        if func in FUSED:
+            return None
         if func in LIKE_FIRST:
             return torch.empty_like(args[0])
         self.census.operations[self.step] += 1
@@ -232,6 +262,8 @@ def _replacements(mode: SimulatedGPU) -> list[tuple[Any, str, Any]]:
     def pin_memory(tensor: Tensor, *_: Any) -> Tensor:
         if tensor.is_cuda:
             raise SimulationError(f"{_caller()}: only a CPU tensor can be pinned")
+        if mode.capturing:
+            raise SimulationError(f"{_caller()}: pinned memory is allocated in a CUDA graph")
         pinned = tensor.view_as(tensor)
         pinned.simulated_pinned = True  # type: ignore[attr-defined]
         return pinned
@@ -282,7 +314,9 @@ def _replacements(mode: SimulatedGPU) -> list[tuple[Any, str, Any]]:
         (torch.cuda, "get_device_name", lambda *args: "simulated GPU"),
         (torch.cuda, "synchronize", nothing),
         (torch.cuda, "reset_peak_memory_stats", nothing),
-        (torch.cuda, "max_memory_allocated", lambda *args: 0),
+        (torch.cuda, "max_memory_allocated", lambda *args: STEP_MEMORY),
+        (torch.cuda, "memory_allocated", lambda *args: 0),
+        (torch.cuda, "memory_reserved", lambda *args: 0),
         (torch.cuda, "mem_get_info", lambda *args: (MEMORY, MEMORY)),
         (torch.cuda, "Event", Event),
         (torch.cuda, "_lazy_init", nothing),

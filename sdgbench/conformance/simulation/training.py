@@ -32,6 +32,7 @@ class Case:
     dataset: str
     precision: str = "float32"
     channels_last: bool = False
+    graphs: bool = False  # capture the steps
 
 
 @dataclass
@@ -44,6 +45,8 @@ class Simulated:
     steps: dict[str, int] = field(default_factory=dict)  # by name of the step
     operations: dict[str, int] = field(default_factory=dict)  # on the device, by step
     points: int = 0  # of the curve
+    captured: list[str] = field(default_factory=list)  # names of steps
+    not_captured: dict[str, str] = field(default_factory=dict)  # names of steps, and why
 
     @property
     def waits_in_steps(self) -> list[str]:
@@ -53,6 +56,12 @@ class Simulated:
             for reason, where, step, count in self.waits
             if step
         ]
+
+    @property
+    def graphs(self) -> tuple[str, str]:
+        """The steps that ran as a CUDA graph, and those that could not, with the reasons."""
+        reasons = [f"{step} {reason}" for step, reason in sorted(self.not_captured.items())]
+        return ", ".join(sorted(self.captured)), "; ".join(reasons)
 
     @property
     def waits_of_loop(self) -> int:
@@ -95,7 +104,7 @@ def train(case: Case) -> Simulated:
     with TemporaryDirectory(prefix="sdgbench-simulated-run-") as folder:
         try:
             with gpu.active():
-                _train(case, gpu, Path(folder))
+                _train(case, gpu, Path(folder), result)
         except Exception:
             lines = traceback.format_exc().strip().splitlines()
             result.error = "\n".join(lines[-2 * FRAMES :])
@@ -108,22 +117,26 @@ def train(case: Case) -> Simulated:
     return result
 
 
-def _train(case: Case, gpu: Any, folder: Path) -> None:
+def _train(case: Case, gpu: Any, folder: Path, result: Simulated) -> None:
     import torch
 
     from sdgbench.conformance.harness import SHORTENED, MethodHarness
+    from sdgbench.conformance.simulation.mode import SimulatedGraphs
     from sdgbench.evaluation.evaluator import score_domain
     from sdgbench.reporter import Silent
-    from sdgbench.training import checkpoint
+    from sdgbench.training import checkpoint, steps
     from sdgbench.training.build_method import build_method
     from sdgbench.training.device import Device, Execution
     from sdgbench.training.streaming import open_images
     from sdgbench.training.trainer import Trainer
 
     harness = MethodHarness(case.method, case.dataset, folder)
-    harness.spec = harness.resolve({**SHORTENED, "recipe.steps": "4", "recipe.validations": "1"})
+    length = {"recipe.steps": "8" if case.graphs else "4", "recipe.validations": "1"}
+    harness.spec = harness.resolve({**SHORTENED, **length})
     twin = harness.twin
     device = Device("cuda", Execution(case.precision, case.channels_last))
+    if case.graphs:
+        device.graphs = SimulatedGraphs(gpu)
     source, validation = twin.source("train"), twin.source("val")
     with device.settings(lambda text: None):
         method = build_method(harness.spec, twin, device, source, folder / "pool")
@@ -133,9 +146,11 @@ def _train(case: Case, gpu: Any, folder: Path) -> None:
         method.__class__ = type(type(method).__name__, (type(method),), counted)
         trainer = Trainer(method, source, validation, folder, "run", Silent(), 1e9)
         gpu.census.waits.clear()  # setting up may wait
-        with patch.object(checkpoint, "save"):  # there are no values to save
+        # There are no values to save; and few steps, so that a graph must come early.
+        with patch.object(checkpoint, "save"), patch.object(steps, "WARM_UP", 1):
             trainer.run()
         waits = gpu.census.waits.copy()
+        result.captured, result.not_captured = device.captured, device.not_captured
         name = next(iter(harness.spec.dataset_class.target_tags(harness.spec.build_options())))
         with closing(open_images(twin.target(name), device)) as images:
             score_domain(method, images, harness.spec.recipe["eval_batch"])

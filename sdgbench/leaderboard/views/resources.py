@@ -78,6 +78,14 @@ def _efficiency_notes(query: Query) -> Iterator[str]:
         for run in row.runs.values()
         if is_disturbed(run)
     ]
+    shared = [
+        f"{row.name} seed {run.seed}"
+        for row in query.rows
+        for run in row.runs.values()
+        if run.efficiency.alone is False
+    ]
+    if shared:
+        yield f"latency measured while other runs used the same GPU: {shorten(shared)}"
     if disturbed:
         yield f"latency measured while other work ran on the machine: {shorten(disturbed)}"
 
