@@ -120,6 +120,35 @@ def test_default_and_tuned_rows_share_a_table_with_the_cost_of_the_search(search
     assert f"by the search {tuning.search.id}" in shown.out
 
 
+def test_a_tuned_run_is_reproduced_as_such(searched, tmp_path):
+    _, tuning = searched
+    done = sdgbench.reproduce(tuning.records.folders[0], to=tmp_path, progress=False)
+    assert done.verdict == "bit-equal"
+    assert done.again.record.tuned == tuning.records[0].tuned
+
+
+def test_a_changed_record_of_a_search_is_found(searched, tmp_path, cli):
+    folder, tuning = searched
+    shutil.copytree(folder / "runs", tmp_path / "runs")
+    file = (
+        tmp_path / "runs" / tuning.records.folders[0].relative_to(folder / "runs") / "record.json"
+    )
+    for key, value, text in (
+        ("seeds", [2], "the search used the seed 2, too"),
+        ("values", {"recipe.lr": 7.0}, "the search chose recipe.lr=7.0, and"),
+        ("recipe", {"steps": 99}, "recipe.steps was not 99 before the search"),
+        ("search", "abc", f"names the search {tuning.search.id}"),
+    ):
+        record = json.loads(file.read_text())
+        before = json.dumps(record)
+        record["tuned"][key] = value
+        file.write_text(json.dumps(record))
+        done = cli("verify", "--runs", tmp_path / "runs", "--data", folder / "data")
+        assert done.code == 1
+        assert text in " ".join(done.out.split()), done.out
+        file.write_text(before)
+
+
 def test_the_oracle_says_what_the_targets_would_have_chosen(searched):
     folder, tuning = searched
     oracle, search = tuning.search.oracle, tuning.search

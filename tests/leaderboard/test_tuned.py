@@ -102,7 +102,7 @@ def test_a_tuned_row_is_the_baseline_only_by_its_name():
     found = board(default(), tuned("erm"))
     assert found.row("erm") is None
     assert found.row("erm (tuned 3f2a)").tuned
-    assert "the gain needs erm for the seeds 0" in " ".join(make_table(found).notes)
+    assert "the gain needs erm for the seed 0" in " ".join(make_table(found).notes)
     table = make_table(found, baseline="erm (tuned 3f2a)")
     assert table.column("gain_vs_erm (tuned 3f2a)")
 

@@ -73,8 +73,8 @@ def test_ranges_are_given_fixed_and_added():
 @pytest.mark.parametrize("method", registry.entries("method"))
 def test_every_declared_range_gives_runs(method):
     """Each draw of each built-in method is a setting that the method takes."""
-    made = plan(method, trials=12)
-    for number in range(12):
+    made = plan(method, trials=6)
+    for number in range(6):
         made.spec(number, 0)
     assert "recipe.lr" in made.space
     assert method in ("erm",) or len(made.space) > 1
