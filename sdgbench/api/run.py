@@ -126,18 +126,24 @@ def as_records(results: "Sequence[Result]", options: "RunOptions") -> "Records":
     """The records of a matrix; what did not finish is an exception or a remark."""
     from sdgbench.api.records import Records, StoredRecord
     from sdgbench.records.store import Store
+    from sdgbench.spec.run_spec import label_runs
 
     store = Store(options.runs)
+    remarks = [
+        (result.outcome, f"{label}: {result.remark}")
+        for result, label in zip(results, label_runs([r.spec for r in results]), strict=True)
+    ]
     records = Records(
         (StoredRecord(r.record, store.folder(r.spec)) for r in results if r.record),
-        [f"{r.spec.label}: {r.remark}" for r in results if r.outcome == "skipped"],
+        [remark for outcome, remark in remarks if outcome == "skipped"],
     )
     stopped = [r for r in results if r.outcome in ("stopped", "not started")]
-    failed = [r for r in results if r.outcome in ("failed", "failed before", "refused")]
+    failures = ("failed", "failed before", "refused")
+    failed = [r for r in results if r.outcome in failures]
     if stopped:
         raise Interrupted("Stopped and saved. Call it again to go on.")
     if failed and all(r.outcome == "refused" for r in failed):
         raise UserError(" ".join(dict.fromkeys(r.remark for r in failed)))
     if failed:
-        raise RunsFailed([f"{r.spec.label}: {r.remark}" for r in failed], records)
+        raise RunsFailed([text for outcome, text in remarks if outcome in failures], records)
     return records

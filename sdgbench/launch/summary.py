@@ -10,6 +10,7 @@ from rich.table import Table
 
 from sdgbench.errors import printable
 from sdgbench.launch.attempt import Outcome, Result
+from sdgbench.spec.run_spec import label_runs
 
 STYLES = {
     "done": "green",
@@ -38,11 +39,12 @@ def _summarise(results: Sequence[Result], console: Console, runs: Path) -> None:
     table.add_column("outcome", no_wrap=True)
     for title in ("source", "unseen", "time"):
         table.add_column(title, justify="right", no_wrap=True)
-    for result in results:
+    labels = label_runs([result.spec for result in results])
+    for result, label in zip(results, labels, strict=True):
         last = result.record.last if result.record else None
         source = last.source_val if last else None
         table.add_row(
-            escape(result.spec.label),
+            escape(label),
             f"[{STYLES.get(result.outcome, 'default')}]{result.outcome}[/]",
             f"{100 * source:.1f}" if source is not None else "",
             f"{100 * last.average:.1f}" if last else "",
@@ -50,12 +52,11 @@ def _summarise(results: Sequence[Result], console: Console, runs: Path) -> None:
         )
     console.print()
     console.print(table)
-    for result in results:
+    for result, label in zip(results, labels, strict=True):
         if result.remark:
             style = STYLES.get(result.outcome, "default")
             console.print(
-                f"[{style}]{result.outcome}[/] {escape(result.spec.label)}: "
-                f"{escape(printable(result.remark))}",
+                f"[{style}]{result.outcome}[/] {escape(label)}: {escape(printable(result.remark))}",
                 soft_wrap=not console.is_terminal,
             )
     reduced = {r.record.flags.reduced_scale for r in results if r.record}
