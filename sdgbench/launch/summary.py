@@ -21,6 +21,8 @@ STYLES = {
     "stopped": "yellow",
 }
 
+MOST_IN_CELL = 32  # characters of a remark
+
 
 def conclude(results: Sequence[Result], console: Console, runs: Path) -> int:
     """Print a summary of the results and return the exit code."""
@@ -45,7 +47,7 @@ def _summarise(results: Sequence[Result], console: Console, runs: Path) -> None:
         source = last.source_val if last else None
         table.add_row(
             escape(label),
-            f"[{STYLES.get(result.outcome, 'default')}]{result.outcome}[/]",
+            f"[{STYLES.get(result.outcome, 'default')}]{escape(_outcome(result))}[/]",
             f"{100 * source:.1f}" if source is not None else "",
             f"{100 * last.average:.1f}" if last else "",
             f"{result.seconds:.0f} s" if result.outcome == "done" else "",
@@ -53,7 +55,7 @@ def _summarise(results: Sequence[Result], console: Console, runs: Path) -> None:
     console.print()
     console.print(table)
     for result, label in zip(results, labels, strict=True):
-        if result.remark:
+        if result.remark and not _is_short(result):
             style = STYLES.get(result.outcome, "default")
             console.print(
                 f"[{style}]{result.outcome}[/] {escape(label)}: {escape(printable(result.remark))}",
@@ -74,6 +76,15 @@ def _summarise(results: Sequence[Result], console: Console, runs: Path) -> None:
         )
     if any(result.outcome in ("stopped", "not started") for result in results):
         console.print("Stopped and saved. Run the same command again to go on.", style="bold")
+
+
+def _outcome(result: Result) -> str:
+    return f"{result.outcome} {printable(result.remark)}" if _is_short(result) else result.outcome
+
+
+def _is_short(result: Result) -> bool:
+    """Whether the remark, such as where a run was stopped, has room next to its outcome."""
+    return result.outcome == "stopped" and 0 < len(result.remark) <= MOST_IN_CELL
 
 
 def exit_code(outcomes: Collection[Outcome]) -> int:
