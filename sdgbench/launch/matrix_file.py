@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -39,6 +40,8 @@ class MatrixProgress(msgspec.Struct, frozen=True):
     pid: int
     time: str  # when it was written
     summary: str  # the line for all runs
+    counts: str  # of runs in each state
+    seconds: int  # since the command began
     total: int
     share: float  # that is done, by expected time
     seconds_left: int | None
@@ -88,6 +91,8 @@ class MatrixFile:
             pid=os.getpid(),
             time=utc_now(),
             summary=table.summary(),
+            counts=table.counts(),
+            seconds=round(time.monotonic() - table.began),
             total=table.total,
             share=round(table.share(), 4),
             seconds_left=None if left is None else round(left),

@@ -16,7 +16,7 @@ DERIVED = {("recipe", "reduced"), ("recipe", "weights_sha256")}  # follow from o
 def run_label(spec: Spec, param_changes: Iterable[str] = (), also: Collection[Key] = ()) -> str:
     """The name of a run: method, dataset, preset, seed, what was set by hand, and ``also``."""
     first = "{method} on {dataset} ({preset}, seed {seed}".format(**spec)
-    return printable(", ".join([first, *_settings(spec, param_changes, also)]) + ")")
+    return printable(", ".join([first, *run_settings(spec, param_changes, also)]) + ")")
 
 
 def run_labels(specs: Sequence[Spec], param_changes: Sequence[Iterable[str]]) -> list[str]:
@@ -40,7 +40,7 @@ def brief_labels(specs: Sequence[Spec]) -> list[str]:
             spec["method"],
             *([spec["dataset"]] if datasets else []),
             *([spec["preset"]] if presets else []),
-            *_settings(spec, (), keys, only=True),
+            *run_settings(spec, (), keys, only=True),
             *([f"seed {spec['seed']}"] if seeds else []),
         ]
         labels.append(printable(" ".join(parts)))
@@ -79,8 +79,8 @@ def _all_settings(spec: Spec) -> Iterator[tuple[Key, Any]]:
     yield ("targets", ""), tuple(spec.get("targets") or ())
 
 
-def _settings(
-    spec: Spec, param_changes: Iterable[str], also: Collection[Key], only: bool = False
+def run_settings(
+    spec: Spec, param_changes: Iterable[str], also: Collection[Key] = (), only: bool = False
 ) -> list[str]:
     """Settings as key=value: those set by hand and ``also``, or with ``only`` just the latter."""
     by_hand = {("params", key) for key in param_changes}

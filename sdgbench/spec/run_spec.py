@@ -12,7 +12,7 @@ from sdgbench import registry
 from sdgbench.errors import UserError
 from sdgbench.recipe import Recipe
 from sdgbench.spec import parameters
-from sdgbench.spec.labels import brief_labels, run_label, run_labels
+from sdgbench.spec.labels import brief_labels, run_label, run_labels, run_settings
 from sdgbench.spec.precision import DEFAULT_PRECISION
 
 if TYPE_CHECKING:
@@ -55,6 +55,12 @@ class RunSpec:
     def label(self) -> str:
         """The name of the run in messages; ``label_runs`` names several that must differ."""
         return run_label(vars(self), self.known_param_changes())
+
+    @property
+    def settings_label(self) -> str:
+        """The seed and what was set by hand."""
+        settings = run_settings(vars(self), self.known_param_changes())
+        return ",".join([f"seed={self.seed}", *settings])
 
     def known_param_changes(self) -> list[str]:
         """The same as ``changed_parameters``; nothing if the method's file is not here."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from sdgbench.errors import UserError
 from sdgbench.launch.matrix_file import MatrixProgress, matrices
+from sdgbench.launch.progress import clock
 from sdgbench.launch.status import RunStatus, SpecFile, counts, run_statuses
 from sdgbench.leaderboard import VIEWS, Leaderboard, leaderboards, load
 from sdgbench.leaderboard.selection import skipped
@@ -165,10 +166,9 @@ def _matrix(matrix: MatrixProgress) -> dict[str, Any]:
     return {
         "pid": matrix.pid,
         "host": matrix.host,
-        "summary": matrix.summary,
+        "text": f"{matrix.counts}; {clock(matrix.seconds)} so far",
         "share": matrix.share,
         "left": matrix.seconds_left,
-        "unnamed": matrix.waiting_count - len(matrix.waiting),
     }
 
 

@@ -98,6 +98,8 @@ def test_a_live_curve_grows_and_a_finished_table_appears(visit, fake, tmp_path):
     expect(names).to_have_count(3)
     assert sorted(names.all_inner_texts()) == [HOSTILE, "erm", "mada"]
     expect(page.locator("#summary")).to_contain_text("6 done")
+    page.get_by_text("6 finished runs").click()
+    expect(page.locator("#finished tbody tr")).to_have_count(6)
     page.get_by_role("button", name="average").click()
     records.write(tmp_path / "runs", ("gud",), range(2), ["digits"])
     expect(names).to_have_count(4)

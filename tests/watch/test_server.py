@@ -96,7 +96,7 @@ def test_runs_with_their_progress_and_those_that_wait(state, fake, tmp_path):
     second.report("train", stopped="at train step 7/200")
     waiting = [WaitingRun(f"digits-mini/erm/{name}", f"erm {name}") for name in ("0-0.001", "new")]
     matrix = MatrixProgress(
-        socket.gethostname(), 1, utc_now(), "4 runs: 1 running", 4, 0.125, 600, waiting, 3
+        socket.gethostname(), 1, utc_now(), "", "4 runs: 1 running", 61, 4, 0.125, 600, waiting, 3
     )
     write_json(tmp_path / "runs" / ".matrix-0a1b2c3d.json", matrix)
     shown = state()
@@ -109,6 +109,7 @@ def test_runs_with_their_progress_and_those_that_wait(state, fake, tmp_path):
     assert (running["share"], running["left"], running["phase"]) == (0.25, 125, "train")
     assert running["bytes"] == first.curve.stat().st_size
     assert shown["matrices"][0]["share"] == 0.125
+    assert shown["matrices"][0]["text"] == "4 runs: 1 running; 0:01:01 so far"
     assert shown["counts"]["waiting"] == 3
 
 

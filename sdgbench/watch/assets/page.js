@@ -44,7 +44,7 @@ function showMatrices(state) {
     ? `${plural(total, "run")} in ${state.folder}: ${parts.join(", ")}.`
     : `${state.folder} ${state.exists ? "has no runs yet" : "does not exist yet"}. This page will show them.`;
   const shown = state.matrices.map((matrix) => ({
-    title: `Process ${matrix.pid} on ${matrix.host}`, text: matrix.summary, share: matrix.share, left: matrix.left,
+    title: `Process ${matrix.pid} on ${matrix.host}`, text: matrix.text, share: matrix.share, left: matrix.left,
   }));
   if (!shown.length && counts.running + counts.pending) { // such as on a cluster
     const running = state.runs.filter((run) => run.state === "running");
@@ -94,8 +94,22 @@ function showRuns(state) {
     rows.get(key).node.remove();
     rows.delete(key);
   }
-  const body = byId("runs").tBodies[0];
-  state.runs.forEach((run, index) => {
+  const finished = state.runs.filter((run) => run.state === "done");
+  const unfinished = state.runs.filter((run) => run.state !== "done");
+  fillTable(byId("runs"), unfinished, now);
+  fillTable(byId("finished").querySelector("table"), finished, now);
+  const { done } = state.counts;
+  const newest = done > finished.length ? `, the newest ${finished.length}` : "";
+  byId("finished").firstElementChild.textContent = `${plural(done, "finished run")}${newest}`;
+  byId("finished").hidden = !done;
+  const open = Object.entries(state.counts).reduce((sum, [name, count]) => sum + (name === "done" ? 0 : count), 0);
+  byId("runs-note").textContent = open > unfinished.length ? `${open - unfinished.length} more are not listed.` : "";
+  byId("runs").hidden = !unfinished.length;
+}
+
+function fillTable(table, runs, now) {
+  const body = table.tBodies[0];
+  runs.forEach((run, index) => {
     if (!rows.has(run.key)) rows.set(run.key, makeRow(run));
     const row = rows.get(run.key);
     const share = run.state === "done" ? 1 : run.share ?? null;
@@ -108,12 +122,6 @@ function showRuns(state) {
     row.box.disabled = !run.bytes && !lines.has(run.key);
     if (body.children[index] !== row.node) body.insertBefore(row.node, body.children[index] ?? null);
   });
-  const finished = state.runs.filter((run) => run.state === "done").length;
-  const unfinished = Object.entries(state.counts).reduce((sum, [name, count]) => sum + (name === "done" ? 0 : count), 0);
-  const more = [[unfinished - (state.runs.length - finished), "unfinished"], [state.counts.done - finished, "finished"]]
-    .filter(([count]) => count > 0).map(([count, kind]) => `${count} ${kind}`);
-  byId("runs-note").textContent = more.length ? `Not listed: ${more.join(" and ")}.` : "";
-  byId("runs").hidden = !state.runs.length;
 }
 
 // Which curves are shown: running ones, or else the newest; what the user ticked comes first.
@@ -210,6 +218,7 @@ function showCurves() {
     area.replaceChildren(...nodes);
   }
   names.forEach((name) => panels.get(name).host.redraw());
+  byId("key").replaceChildren(...[...lines.values()].map((curve) => el("li", {}, swatch(curve), curve.label)));
   byId("curves-note").hidden = !names.length;
   byId("curves-title").hidden = !names.length;
 }
