@@ -39,6 +39,7 @@ def command(everything: bool, as_json: bool, runs: Path) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from sdgbench.launch.columns import two_widths
     from sdgbench.launch.matrix_file import matrices
     from sdgbench.launch.status import counts, run_statuses
 
@@ -60,8 +61,10 @@ def command(everything: bool, as_json: bool, runs: Path) -> None:
     console.print(f"{len(statuses)} run{'s'[: len(statuses) > 1]}: {', '.join(parts)}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("state", no_wrap=True)
-    table.add_column("run", overflow="fold")
-    table.add_column("", overflow="fold")
+    labels, details = [status.label for status in statuses], [s.detail for s in statuses]
+    widths = two_widths(console.width - max(map(len, STYLES)) - 4, labels, details)
+    table.add_column("run", overflow="fold", max_width=widths[0])
+    table.add_column("", overflow="fold", max_width=widths[1])
     done: Counter[str] = Counter()
     for status in statuses:
         if status.state == "done" and not everything:

@@ -21,8 +21,6 @@ STYLES = {
     "stopped": "yellow",
 }
 
-MOST_IN_CELL = 32  # characters of a remark
-
 
 def conclude(results: Sequence[Result], console: Console, runs: Path) -> int:
     """Print a summary of the results and return the exit code."""
@@ -37,17 +35,17 @@ def conclude(results: Sequence[Result], console: Console, runs: Path) -> int:
 
 def _summarise(results: Sequence[Result], console: Console, runs: Path) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("run", overflow="fold")
+    labels = label_runs([result.spec for result in results])
+    table.add_column("run", overflow="fold")  # the only one that gives way
     table.add_column("outcome", no_wrap=True)
     for title in ("source", "unseen", "time"):
         table.add_column(title, justify="right", no_wrap=True)
-    labels = label_runs([result.spec for result in results])
     for result, label in zip(results, labels, strict=True):
         last = result.record.last if result.record else None
         source = last.source_val if last else None
         table.add_row(
-            escape(label),
-            f"[{STYLES.get(result.outcome, 'default')}]{escape(_outcome(result))}[/]",
+            escape(label) + _where(result),
+            f"[{STYLES.get(result.outcome, 'default')}]{result.outcome}[/]",
             f"{100 * source:.1f}" if source is not None else "",
             f"{100 * last.average:.1f}" if last else "",
             f"{result.seconds:.0f} s" if result.outcome == "done" else "",
@@ -55,7 +53,7 @@ def _summarise(results: Sequence[Result], console: Console, runs: Path) -> None:
     console.print()
     console.print(table)
     for result, label in zip(results, labels, strict=True):
-        if result.remark and not _is_short(result):
+        if result.remark and result.outcome != "stopped":
             style = STYLES.get(result.outcome, "default")
             console.print(
                 f"[{style}]{result.outcome}[/] {escape(label)}: {escape(printable(result.remark))}",
@@ -78,13 +76,11 @@ def _summarise(results: Sequence[Result], console: Console, runs: Path) -> None:
         console.print("Stopped and saved. Run the same command again to go on.", style="bold")
 
 
-def _outcome(result: Result) -> str:
-    return f"{result.outcome} {printable(result.remark)}" if _is_short(result) else result.outcome
-
-
-def _is_short(result: Result) -> bool:
-    """Whether the remark, such as where a run was stopped, has room next to its outcome."""
-    return result.outcome == "stopped" and 0 < len(result.remark) <= MOST_IN_CELL
+def _where(result: Result) -> str:
+    """Where a run was stopped, on a line below its name."""
+    if result.outcome != "stopped" or not result.remark:
+        return ""
+    return f"\n  [dim]{escape(printable(result.remark))}[/]"
 
 
 def exit_code(outcomes: Collection[Outcome]) -> int:
