@@ -32,6 +32,7 @@ LAYERS = (
     ("launch",),
     ("adapt", "conformance", "tuning"),
     ("report",),
+    ("watch",),
     ("paper",),
     ("api",),
     ("cli",),

@@ -8,6 +8,7 @@ from sdgbench import registry
 from sdgbench.api import arguments
 from sdgbench.api.arguments import Folder, Names, Numbers
 from sdgbench.errors import Interrupted, UserError
+from sdgbench.training.event_log import check_log
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,6 +51,7 @@ def run(
     retry: bool = False,
     redo: bool = False,
     leaderboards: bool = True,
+    log: str = "",
 ) -> "Records":
     """Train methods on the source of each dataset and test them on its unseen domains.
 
@@ -58,7 +60,8 @@ def run(
     parameters of methods, options of datasets or "recipe.KEY"; ``grid`` runs all values of each
     of its keys. ``jobs`` is a number of processes, or "auto". A failing run stops no other one;
     RunsFailed is raised at the end, and its ``records`` are the finished ones. ``leaderboards``
-    writes the tables and the page of all runs to RUNS/leaderboards.
+    writes the tables and the page of all runs to RUNS/leaderboards. ``log="tensorboard"`` also
+    writes the curve of each run as event files into its folder.
 
     >>> records = sdgbench.run("erm", "digits-mini", preset="smoke", seeds="0-1", progress=False)
     >>> records
@@ -72,6 +75,7 @@ def run(
     axes = arguments.axes(grid)
     only = arguments.any_names(targets, "targets")
     processes = arguments.processes(jobs)
+    check_log(log)
 
     from rich.console import Console
 
@@ -91,7 +95,7 @@ def run(
         str(execution.precision),
     )
     options = RunOptions(
-        Path(runs), Path(data), device, retry=retry, redo=redo, execution=execution
+        Path(runs), Path(data), device, retry=retry, redo=redo, execution=execution, log=log
     )
     console = Console(highlight=False, quiet=not progress)
     results = execute(specs, options, processes, console)
@@ -126,18 +130,24 @@ def as_records(results: "Sequence[Result]", options: "RunOptions") -> "Records":
     """The records of a matrix; what did not finish is an exception or a remark."""
     from sdgbench.api.records import Records, StoredRecord
     from sdgbench.records.store import Store
+    from sdgbench.spec.run_spec import label_runs
 
     store = Store(options.runs)
+    remarks = [
+        (result.outcome, f"{label}: {result.remark}")
+        for result, label in zip(results, label_runs([r.spec for r in results]), strict=True)
+    ]
     records = Records(
         (StoredRecord(r.record, store.folder(r.spec)) for r in results if r.record),
-        [f"{r.spec.label}: {r.remark}" for r in results if r.outcome == "skipped"],
+        [remark for outcome, remark in remarks if outcome == "skipped"],
     )
     stopped = [r for r in results if r.outcome in ("stopped", "not started")]
-    failed = [r for r in results if r.outcome in ("failed", "failed before", "refused")]
+    failures = ("failed", "failed before", "refused")
+    failed = [r for r in results if r.outcome in failures]
     if stopped:
         raise Interrupted("Stopped and saved. Call it again to go on.")
     if failed and all(r.outcome == "refused" for r in failed):
         raise UserError(" ".join(dict.fromkeys(r.remark for r in failed)))
     if failed:
-        raise RunsFailed([f"{r.spec.label}: {r.remark}" for r in failed], records)
+        raise RunsFailed([text for outcome, text in remarks if outcome in failures], records)
     return records

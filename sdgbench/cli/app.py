@@ -18,6 +18,7 @@ VERBS = {
     "run": "Train and evaluate methods on datasets.",
     "tune": "Search for a method's setting on the source alone.",
     "status": "Show the state and progress of all runs.",
+    "watch": "Show runs on a page while they are under way.",
     "cancel": "Cancel the Slurm jobs of runs.",
     "adapt": "Fine-tune finished runs on a few images of a target.",
     "evaluate": "Score a model that was trained elsewhere.",

@@ -23,7 +23,7 @@ Examples:
   sdgbench run --method erm --dataset digits-mini --grid recipe.lr=1e-4,1e-3
   sdgbench run --method erm,mada --dataset digits-mini --seeds 0-9 --jobs auto
   sdgbench run ... --launcher slurm --slurm partition=gpu --slurm gpus=1
-  sdgbench run --method mada --dataset cifar10c --fast
+  sdgbench run --method mada --dataset cifar10c --fast --log tensorboard
 The same command again runs only what is missing.""",
 )
 @click.option(
@@ -149,6 +149,15 @@ The same command again runs only what is missing.""",
     is_flag=True,
     help="Download missing data without asking. On a terminal it is offered.",
 )
+@click.option(
+    "--log",
+    default="",
+    metavar="NAME",
+    shell_complete=lambda ctx, param, text: [
+        name for name in ("tensorboard",) if name.startswith(text)
+    ],
+    help="tensorboard: also write the curve of each run as event files into its folder.",
+)
 @click.option("--retry", is_flag=True, help="Run failed runs again.")
 @click.option("--redo", is_flag=True, help="Delete finished runs and run them again.")
 @click.option(
@@ -197,6 +206,7 @@ def command(
     checkpoint_minutes: float,
     timeout: float | None,
     download: bool,
+    log: str,
     retry: bool,
     redo: bool,
     launcher: str,
@@ -213,7 +223,9 @@ def command(
     """
     from sdgbench.api.run import execute
     from sdgbench.errors import UserError, unknown
+    from sdgbench.training.event_log import check_log
 
+    check_log(log)
     if launcher not in LAUNCHERS:
         raise unknown("launcher", launcher, LAUNCHERS)
     if launcher != "slurm" and (slurm or wait):
@@ -274,6 +286,7 @@ def command(
         redo,
         timeout_seconds=60 * timeout if timeout else None,
         execution=execution,
+        log=log,
     )
     # Of several processes that share the runs (torchrun), the first one prints.
     console = Console(highlight=False, quiet=not distributed.prints())

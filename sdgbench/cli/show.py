@@ -24,12 +24,13 @@ def command(run: str, runs: Path) -> None:
 
     from sdgbench.records.folders import find_finished_run
     from sdgbench.records.reading import read
-    from sdgbench.spec.run_spec import run_label
+    from sdgbench.spec.labels import run_label
 
     folder = find_finished_run(run, runs)
     record = read(folder / "record.json")
     console = Console(highlight=False)
-    console.print(run_label(vars(record.spec)), style="bold", markup=False)
+    changed = record.flags.params_changed or ()
+    console.print(run_label(vars(record.spec), changed), style="bold", markup=False)
     _facts(console, record, folder)
     _scores(console, record)
 

@@ -1,6 +1,7 @@
 """``sdgbench status``: the state and progress of all runs."""
 
 import json
+import socket
 from collections import Counter
 from pathlib import Path
 
@@ -38,16 +39,18 @@ def command(everything: bool, as_json: bool, runs: Path) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from sdgbench.launch.columns import two_widths
+    from sdgbench.launch.matrix_file import matrices
     from sdgbench.launch.status import counts, run_statuses
 
-    statuses = run_statuses(runs)
+    statuses, under_way = run_statuses(runs), matrices(runs)
     counted = counts(statuses)
     if as_json:
-        content = msgspec.to_builtins({"counts": counted, "runs": statuses})
+        content = msgspec.to_builtins({"counts": counted, "matrices": under_way, "runs": statuses})
         click.echo(json.dumps(content, indent=2, ensure_ascii=False))
         return
     console = Console(highlight=False)
-    if not statuses:
+    if not statuses and not under_way:
         state = "is empty" if runs.exists() else "does not exist"
         console.print(
             f"No runs: the folder {escape(str(runs))} {state}. Make some: sdgbench run --help",
@@ -58,8 +61,10 @@ def command(everything: bool, as_json: bool, runs: Path) -> None:
     console.print(f"{len(statuses)} run{'s'[: len(statuses) > 1]}: {', '.join(parts)}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("state", no_wrap=True)
-    table.add_column("run", overflow="fold")
-    table.add_column("", overflow="fold")
+    labels, details = [status.label for status in statuses], [s.detail for s in statuses]
+    widths = two_widths(console.width - max(map(len, STYLES)) - 4, labels, details)
+    table.add_column("run", overflow="fold", max_width=widths[0])
+    table.add_column("", overflow="fold", max_width=widths[1])
     done: Counter[str] = Counter()
     for status in statuses:
         if status.state == "done" and not everything:
@@ -70,6 +75,9 @@ def command(everything: bool, as_json: bool, runs: Path) -> None:
     for name, count in sorted(done.items()):
         table.add_row(f"[{STYLES['done']}]done[/]", escape(name), f"{count} run{'s'[: count > 1]}")
     console.print(table)
+    for matrix in under_way:
+        where = f" on {matrix.host}" if matrix.host != socket.gethostname() else ""
+        console.print(f"Matrix of process {matrix.pid}{where}: {matrix.summary}", markup=False)
     if counted["interrupted"]:
         console.print(
             "To resume interrupted runs, repeat the command that started them.", style="dim"

@@ -34,8 +34,7 @@ def command(folders: tuple[Path, ...], badge: bool, runs: Path, data: Path) -> i
     from sdgbench.errors import UserError, printable
     from sdgbench.records.badges import VERIFICATION_FILE
     from sdgbench.records.folders import record_files_below
-    from sdgbench.records.reading import read
-    from sdgbench.spec.run_spec import run_label
+    from sdgbench.records.reading import label_records, read
 
     paths: list[Path] = []
     for folder in folders or (runs,):
@@ -51,10 +50,11 @@ def command(folders: tuple[Path, ...], badge: bool, runs: Path, data: Path) -> i
 
     console = Console(highlight=False)
     counts = {"verified": 0, "differ": 0, "could not be read or checked": 0}
+    labels = label_records(paths)
     for path in dict.fromkeys(paths):
         try:
             record = read(path)
-            label = run_label(vars(record.spec), record.flags.params_changed or ())
+            label = labels[path]
             with console.status(escape(label)):
                 verdict = verify(record, path.parent, data)
             if badge and verdict.is_complete:

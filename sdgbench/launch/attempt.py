@@ -45,6 +45,7 @@ class RunOptions:
     redo: bool = False
     timeout_seconds: float | None = None  # after which a run is ended; None: never
     execution: Execution = field(default_factory=Execution)  # the precision is each run's
+    log: str = ""  # "tensorboard": also write the curve for it
     trials: bool = False  # the runs are trials of a search: no target is opened
     tuned: Tuned | None = None  # the search that chose the setting of runs that are tuned
 
@@ -160,9 +161,8 @@ def _execute(
         trial = execute_trial(*where, options.checkpoint_seconds, should_stop)
         return Result(spec, "done", trial=trial)
     tuned = options.tuned if spec.tuned else None
-    return Result(
-        spec, "done", execute(*where, options.checkpoint_seconds, should_stop, tuned=tuned)
-    )
+    record = execute(*where, options.checkpoint_seconds, should_stop, tuned, options.log)
+    return Result(spec, "done", record)
 
 
 def _is_the_users(error: BaseException, should_stop: Callable[[], bool]) -> bool:

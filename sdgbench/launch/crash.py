@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sdgbench import registry
+from sdgbench.errors import printable
 from sdgbench.spec.run_spec import RunSpec
 
 LIBRARY_FRAMES = 3  # of code that is neither the method's nor ours: the innermost
@@ -39,8 +40,14 @@ def describe_crash(error: BaseException, spec: RunSpec) -> str:
 
 
 def print_crash(console: Console, spec: RunSpec, error: BaseException) -> None:
-    """Print ``describe_crash``; long lines stay whole, so that paths can be copied."""
-    console.print(describe_crash(error, spec), markup=False, highlight=False, soft_wrap=True)
+    """Print ``describe_crash``."""
+    print_description(console, describe_crash(error, spec))
+
+
+def print_description(console: Console, text: str) -> None:
+    """Print what ``describe_crash`` made: in a terminal no line breaks inside a word."""
+    whole = not console.is_terminal
+    console.print(printable(text, keep="\n"), markup=False, highlight=False, soft_wrap=whole)
 
 
 def _lines(

@@ -30,8 +30,12 @@ def execute(
     checkpoint_seconds: float = 300.0,
     should_stop: Callable[[], bool] = lambda: False,
     tuned: Tuned | None = None,  # how its setting was chosen; None: by nobody
+    log: str = "",
 ) -> Record:
-    """Train, evaluate and record a run, going on from its checkpoint if there is one."""
+    """Train, evaluate and record a run, going on from its checkpoint if there is one.
+
+    ``log``: also write the points of its curve for this tool, one of ``event_log.LOGS``.
+    """
     targets = spec.dataset_class.target_tags(spec.build_options())
     if not targets:
         raise UserError(f"{spec.dataset} has no targets to test on. Name some in target_tags.")
@@ -46,6 +50,7 @@ def execute(
         checkpoint_seconds,
         should_stop,
         lambda held_out: len(names) * (per_target or held_out),
+        log,
     ) as run:
         if run is None:
             return store.record(spec)

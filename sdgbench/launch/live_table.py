@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Self
+from typing import Literal, Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -20,7 +20,7 @@ from sdgbench.launch.attempt import Outcome, Result
 from sdgbench.launch.progress import LineReporter, StageTracker, clock, percent
 from sdgbench.launch.stop_signal import STOPPING, print_stopping
 from sdgbench.reporter import Reporter
-from sdgbench.spec.run_spec import RunSpec
+from sdgbench.spec.run_spec import RunSpec, label_runs, label_runs_briefly
 
 FRAMES_PER_SECOND = 4
 COUNTED_AS: dict[Outcome, str] = {
@@ -34,9 +34,9 @@ COUNTED_AS: dict[Outcome, str] = {
 class Row(StageTracker):
     """The row of a run in the live table."""
 
-    def __init__(self, console: Console, title: str, position: int, spec: RunSpec) -> None:
+    def __init__(self, console: Console, title: str, position: int, brief: str) -> None:
         super().__init__()
-        self.console, self.title, self.position, self.spec = console, title, position, spec
+        self.console, self.title, self.position, self.brief = console, title, position, brief
 
     def note(self, text: str) -> None:
         """Print a message above the table."""
@@ -50,10 +50,12 @@ class LiveTable:
 
     def __init__(self, console: Console, specs: Sequence[RunSpec]) -> None:
         self.console, self.specs, self.total = console, specs, len(specs)
+        self.labels, self.brief_labels = label_runs(specs), label_runs_briefly(specs)
         self.rows: dict[int, Row | LineReporter] = {}  # by position, from 1
         self.ended: Counter[str] = Counter()
         self.stopping = False
         self._over: set[int] = set()  # positions of runs that need no more time
+        self._unfinished: set[int] = set()  # those of them that were stopped
         self._durations: dict[tuple[str, str], list[float]] = {}  # by method and dataset
         self._began: dict[int, float] = {}  # by position
         self.began = time.monotonic()
@@ -79,16 +81,16 @@ class LiveTable:
             print_stopping()
 
     @contextmanager
-    def reporting(self, position: int, spec: RunSpec) -> Iterator[Reporter]:
+    def reporting(self, position: int) -> Iterator[Reporter]:
         """Show a run that this process executes."""
-        yield self.start_run(position, spec)
+        yield self.start_run(position)
 
-    def start_run(self, position: int, spec: RunSpec) -> Row | LineReporter:
+    def start_run(self, position: int) -> Row | LineReporter:
         """Add a run that is started, also for another time, and return its reporter."""
-        title = f"[{position}/{self.total}] {spec.label}"
+        title = f"[{position}/{self.total}] {self.labels[position - 1]}"
         self._began.setdefault(position, time.monotonic())
         self.rows[position] = (
-            Row(self.console, title, position, spec)
+            Row(self.console, title, position, self.brief_labels[position - 1])
             if self.live.is_started
             else LineReporter(self.console, title)
         )
@@ -99,6 +101,8 @@ class LiveTable:
         row = self.rows.pop(position, None)
         self.ended[COUNTED_AS.get(result.outcome, result.outcome)] += 1
         self._over.add(position)
+        if result.outcome in ("stopped", "not started"):
+            self._unfinished.add(position)
         if row and result.outcome == "done":
             seconds = time.monotonic() - self._began[position]
             key = (result.spec.method, result.spec.dataset)
@@ -106,7 +110,7 @@ class LiveTable:
         if isinstance(row, LineReporter) and self.total > 1:
             left = self.seconds_left() if self.rows or len(self._over) < self.total else None
             about = f", about {clock(left)} left" if left else ""
-            row.note(f"{result.outcome}. {self.counts()}{about}")
+            row.note(f"{result.outcome}. {self.counts()}; {percent(self.share())} done{about}")
 
     def counts(self) -> str:
         """The number of runs in each state, in words."""
@@ -131,62 +135,97 @@ class LiveTable:
         """
         rows = dict(self.rows)
         now = time.monotonic()
-        left = {position: row.whole.seconds_left() for position, row in rows.items()}
-        expected = {
-            position: now - self._began[position] + seconds
-            for position, seconds in left.items()
-            if seconds is not None
-        }
-        known = [second for seconds in self._durations.values() for second in seconds]
-        usual = _mean(known) or _mean(list(expected.values()))
+        usual = self._usual_seconds()
         if usual is None:
             return None
         total = 0.0
         for position, spec in enumerate(self.specs, 1):
             if position in rows:
                 passed = now - self._began[position]
-                seconds = left[position]
+                seconds = rows[position].whole.seconds_left()
                 total += max(0.0, usual - passed) if seconds is None else seconds
             elif position not in self._over:
-                same = self._durations.get((spec.method, spec.dataset), [])
-                total += _mean(same) or usual
+                total += self._expected_seconds(spec) or usual
         return total / max(1, len(rows))
+
+    def _expected_seconds(self, spec: RunSpec) -> float | None:
+        """The mean time of the finished runs of a method and dataset; None if there are none."""
+        return _mean(self._durations.get((spec.method, spec.dataset), []))
+
+    def _usual_seconds(self) -> float | None:
+        """The mean time of all finished runs, or else what the active ones will take."""
+        known = [second for seconds in list(self._durations.values()) for second in seconds]
+        if known:
+            return _mean(known)
+        now = time.monotonic()
+        left = {n: row.whole.seconds_left() for n, row in dict(self.rows).items()}
+        return _mean([now - self._began[n] + s for n, s in left.items() if s is not None])
+
+    def share(self) -> float:
+        """The share of all runs that is done, by their expected time; at first each counts alike.
+
+        What needs no run, such as a finished one, counts as done.
+        """
+        usual = self._usual_seconds() or 1.0
+        whole = done = 0.0
+        rows = dict(self.rows)
+        for position, spec in enumerate(self.specs, 1):
+            weight = self._expected_seconds(spec) or usual
+            whole += weight
+            if position in self._over - self._unfinished:
+                done += weight
+            elif position in rows:
+                done += weight * (rows[position].whole.share() or 0.0)
+        return done / whole if whole else 1.0
+
+    def waiting(self) -> list[int]:
+        """The positions of the runs that have not begun."""
+        rows = dict(self.rows)
+        return [n for n in range(1, self.total + 1) if n not in rows and n not in self._over]
 
     def render(self) -> Group:
         """The table and the line for all runs, no higher than the screen."""
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        table.add_column("", justify="right", no_wrap=True)
-        table.add_column("run", no_wrap=True, overflow="ellipsis", ratio=1)
-        table.add_column("phase", no_wrap=True)
-        for title in ("done", "loss", "img/s", "left"):
-            table.add_column(title, justify="right", no_wrap=True)
         rows = [row for _, row in sorted(dict(self.rows).items()) if isinstance(row, Row)]
         shown = max(1, self.console.height - 6)
-        for row in rows[:shown]:
-            stage, spec = row.stage, row.spec
-            share, left = row.whole.share(), row.whole.seconds_left()
-            steps = f"{stage.done}/{stage.total}" if stage.total else ""
-            table.add_row(
-                str(row.position),
-                escape(spec.short_label),
-                escape(f"{stage.label[:9]} {row.whole.position()}".strip()),
-                steps if share is None else percent(share),
-                f"{stage.loss:.3f}" if stage.loss is not None else "",
-                f"{stage.rate:.0f}" if stage.rate else "",
-                "" if left is None else clock(left),
-            )
+        cells = [_cells(row) for row in rows[:shown]]
+        titles = ("", "run", "phase", "done", "loss", "img/s", "left")
+        for index, title in enumerate(titles):
+            if title == "run":  # the only column that gives way: the others are useless when cut
+                table.add_column(title, no_wrap=True, overflow="ellipsis", ratio=1)
+                continue
+            width = max(len(text) for text in (title, *(line[index] for line in cells)))
+            justify: Literal["left", "right"] = "left" if title == "phase" else "right"
+            table.add_column(title, justify=justify, no_wrap=True, min_width=width)
+        for line in cells:
+            table.add_row(*map(escape, line))
         lines = [Text(f"and {len(rows) - shown} more")] if len(rows) > shown else []
-        lines.append(Text(self._summary(), style="dim"))
+        lines.append(Text(self.summary(), style="dim"))
         if self.stopping:
             lines.append(Text(STOPPING, style="bold yellow"))
         return Group(table, *lines)
 
-    def _summary(self) -> str:
-        passed, left = time.monotonic() - self.began, self.seconds_left()
-        parts = [self.counts(), f"{clock(passed)} so far"]
-        if left is not None:
-            parts.append(f"about {clock(left)} left ({percent(passed / (passed + left or 1))})")
+    def summary(self) -> str:
+        """The state of all runs, the share that is done and the time left, in words."""
+        parts = [self.counts(), f"{percent(self.share())} done"]
+        parts.append(f"{clock(time.monotonic() - self.began)} so far")
+        if (left := self.seconds_left()) is not None:
+            parts.append(f"about {clock(left)} left")
         return "; ".join(parts)
+
+
+def _cells(row: Row) -> list[str]:
+    stage, share, left = row.stage, row.whole.share(), row.whole.seconds_left()
+    steps = f"{stage.done}/{stage.total}" if stage.total else ""
+    return [
+        str(row.position),
+        row.brief,
+        f"{stage.label[:9]} {row.whole.position()}".strip(),
+        steps if share is None else percent(share),
+        f"{stage.loss:.3f}" if stage.loss is not None else "",
+        f"{stage.rate:.0f}" if stage.rate else "",
+        "" if left is None else clock(left),
+    ]
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -1,7 +1,7 @@
 """Runs a matrix in this process: only what is missing, and no failure stops the rest."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import partial
 
 from rich.console import Console
@@ -9,6 +9,7 @@ from rich.console import Console
 from sdgbench.launch.attempt import Result, RunOptions, run_one
 from sdgbench.launch.crash import print_crash
 from sdgbench.launch.live_table import LiveTable
+from sdgbench.launch.matrix_file import MatrixFile
 from sdgbench.launch.stop_signal import StopSignal
 from sdgbench.records.store import Store
 from sdgbench.reporter import Reporter, Silent
@@ -29,16 +30,20 @@ def run_here(specs: Sequence[RunSpec], options: RunOptions, console: Console) ->
     with (
         distributed.joined(options.device) as device_name,
         StopSignal(announce=table.show_stopping) as stop_signal,
-        table if distributed.is_rank_zero() else nullcontext(),
+        ExitStack() as shown,
     ):
+        if distributed.is_rank_zero():
+            shown.enter_context(table)
         device = Device(device_name, options.execution)
         distributed.on_rank_zero(lambda: Store(options.runs).check(writable=True))
+        if distributed.is_rank_zero():
+            shown.enter_context(MatrixFile(options.runs, table))
         stop = distributed.AnyRank(stop_signal)
         for position, spec in enumerate(specs, 1):
             if stop():
                 results.append(Result(spec, "not started"))
                 continue
-            reporter = table.reporting(position, spec) if distributed.is_rank_zero() else SILENT
+            reporter = table.reporting(position) if distributed.is_rank_zero() else SILENT
             on_crash = partial(print_crash, console, spec)
             results.append(run_one(spec, options, device, reporter, stop, on_crash))
             table.end_run(position, results[-1])

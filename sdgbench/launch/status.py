@@ -3,10 +3,10 @@
 import os
 import socket
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -14,17 +14,18 @@ import msgspec
 
 from sdgbench import storage
 from sdgbench.errors import UserError, printable
+from sdgbench.launch.liveness import age_of, is_fresh, is_running_here
 from sdgbench.launch.progress import PROGRESS_FILE, RunProgress
 from sdgbench.launch.slurm.queue import QUEUE_FILE, QueuedJob
 from sdgbench.records.failure import FAILURE_FILE, Failure
 from sdgbench.records.folders import run_folders
 from sdgbench.records.searches import TRIAL
 from sdgbench.records.store import RECORD, Store
-from sdgbench.spec.run_spec import run_label
+from sdgbench.spec.labels import run_labels
+from sdgbench.spec.precision import DEFAULT_PRECISION
 
 State = Literal["running", "failed", "pending", "interrupted", "done"]
 STATES: tuple[State, ...] = ("running", "failed", "pending", "interrupted", "done")
-FRESH_SECONDS = 120.0  # a live run's progress file is never older, unless its machine is stuck
 T = TypeVar("T")
 
 
@@ -41,17 +42,43 @@ class RunStatus:
     progress: RunProgress | None = None  # while it runs, and after an interruption
     queued: QueuedJob | None = None  # while it waits for the scheduler
 
+    @property
+    def key(self) -> str:
+        """The folder of the run below the runs folder."""
+        return f"{self.dataset}/{self.method}/{self.id}"
 
-def run_statuses(root: Path) -> list[RunStatus]:
-    """The status of all runs of a folder: running ones first, then by name."""
+
+class SpecFile(msgspec.Struct, frozen=True):
+    """What a label needs of ``spec.json``."""
+
+    method: str
+    dataset: str
+    preset: str
+    seed: int
+    params: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    recipe: dict[str, Any] = {}
+    param_changes: list[str] = []
+    option_changes: list[str] = []
+    recipe_changes: list[str] = []
+    precision: str = DEFAULT_PRECISION
+    targets: list[str] = []
+    tuned: str = ""
+
+
+def run_statuses(root: Path, specs: "dict[str, SpecFile] | None" = None) -> list[RunStatus]:
+    """The status of all runs of a folder: running ones first, then by name.
+
+    ``specs`` keeps what never changes, by folder, for a caller that looks again and again.
+    """
     Store(root).check()
-    here, now = socket.gethostname(), datetime.now(UTC)
-    statuses = [_run_status(folder, names, here, now) for folder, names in _files_of_runs(root)]
-    labels = Counter(status.label for status in statuses)  # the points of a grid share theirs
-    statuses = [
-        replace(status, label=f"{status.label} {status.id}") if labels[status.label] > 1 else status
-        for status in statuses
-    ]
+    known = {} if specs is None else specs
+    statuses = []
+    for folder, names in _files_of_runs(root):
+        statuses.append(_run_status(folder, names))
+        if str(folder) not in known and (spec := _read(folder, "spec.json", names, SpecFile)):
+            known[str(folder)] = spec
+    statuses = _with_labels(statuses, [known.get(str(root / status.key)) for status in statuses])
     return sorted(
         statuses,
         key=lambda status: (STATES.index(status.state), status.dataset, status.label, status.id),
@@ -74,14 +101,15 @@ def _files_of_runs(root: Path) -> Iterator[tuple[Path, set[str]]]:
                 yield folder, names
 
 
-def _run_status(folder: Path, names: set[str], here: str, now: datetime) -> RunStatus:
+def _run_status(folder: Path, names: set[str]) -> RunStatus:
+    """The status of a run, still without its label."""
     progress = _read(folder, PROGRESS_FILE, names, RunProgress)
     queued = None
     state: State
     if names & {RECORD, TRIAL}:
         state, detail = "done", ""
-    elif progress and _is_alive(folder, progress, here, now):
-        state, detail = "running", _describe_running(progress, here)
+    elif progress and _is_alive(folder, progress):
+        state, detail = "running", _describe_running(progress)
     elif progress is None and storage.is_locked(folder):  # such as on a full disk
         state, detail = "running", ""
     elif FAILURE_FILE in names:
@@ -92,18 +120,42 @@ def _run_status(folder: Path, names: set[str], here: str, now: datetime) -> RunS
         queued = _read(folder, QUEUE_FILE, names, QueuedJob)
         detail = f"{queued.launcher} job {queued.job}" if queued else "job unknown"
     else:
-        state, detail = "interrupted", _describe_interrupted(progress, names, here, now)
+        state, detail = "interrupted", _describe_interrupted(progress, names)
     dataset, method = folder.parts[-3:-1]
     return RunStatus(
-        printable(dataset),
-        printable(method),
-        printable(folder.name),
+        dataset,
+        method,
+        folder.name,
         state,
-        printable(_label(folder, names)),
+        "",
         printable(detail),
         progress if state in ("running", "interrupted") else None,
         queued,
     )
+
+
+def _with_labels(
+    statuses: Sequence[RunStatus], specs: Sequence[SpecFile | None]
+) -> list[RunStatus]:
+    """Name the runs; those that still share a name, or have no specification, by their id."""
+    known = [spec for spec in specs if spec]
+    plain = [msgspec.structs.asdict(spec) for spec in known]
+    names = iter(run_labels(plain, [spec.param_changes for spec in known]))
+    labels = [
+        next(names) if spec else f"{status.method} on {status.dataset} ({status.id})"
+        for status, spec in zip(statuses, specs, strict=True)
+    ]
+    shared = Counter(labels)
+    return [
+        replace(
+            status,
+            dataset=printable(status.dataset),
+            method=printable(status.method),
+            id=printable(status.id),
+            label=printable(f"{label} {status.id}" if shared[label] > 1 else label),
+        )
+        for status, label in zip(statuses, labels, strict=True)
+    ]
 
 
 def _read(folder: Path, name: str, names: set[str], kind: type[T]) -> T | None:
@@ -114,60 +166,36 @@ def _read(folder: Path, name: str, names: set[str], kind: type[T]) -> T | None:
     return None
 
 
-def _label(folder: Path, names: set[str]) -> str:
-    spec = _read(folder, "spec.json", names, dict[str, Any]) or {}
-    try:
-        return run_label(spec, spec.get("param_changes", ()))
-    except KeyError:
-        dataset, method, run_id = folder.parts[-3:]
-        return f"{method} on {dataset} ({run_id})"
-
-
-def _is_alive(folder: Path, progress: RunProgress, here: str, now: datetime) -> bool:
+def _is_alive(folder: Path, progress: RunProgress) -> bool:
     if progress.stopped is not msgspec.UNSET:
         return False
-    fresh = abs(_age(progress, now)) <= FRESH_SECONDS  # clocks differ, but not by hours
-    if progress.host != here:
-        return fresh  # locks and processes of another machine cannot be seen from here
-    try:
-        os.kill(progress.pid, 0)
-    except PermissionError:
-        pass  # another user's process, and alive
-    except (OSError, OverflowError):
-        return False
-    return fresh or storage.is_locked(folder)  # an old file, and perhaps another process's number
+    running = is_running_here(progress.host, progress.pid)
+    if running is None:  # locks of another machine cannot be seen from here, either
+        return is_fresh(progress.time)
+    # The file may be old, and its number another process's by now.
+    return running and (is_fresh(progress.time) or storage.is_locked(folder))
 
 
-def _age(progress: RunProgress, now: datetime) -> float:
-    """Seconds since the file was written; infinite if it does not contain a time."""
-    try:
-        return (now - datetime.fromisoformat(progress.time)).total_seconds()
-    except (TypeError, ValueError):
-        return float("inf")
-
-
-def _describe_running(progress: RunProgress, here: str) -> str:
+def _describe_running(progress: RunProgress) -> str:
     parts = [str(progress)]
     left = progress.run_seconds_left
     left = progress.seconds_left if left is None else left
     if left is not None:
         parts.append(f"{timedelta(seconds=left)} left")
-    if progress.host != here:
+    if progress.host != socket.gethostname():
         parts.append(f"on {progress.host}")
     return ", ".join(parts)
 
 
-def _describe_interrupted(
-    progress: RunProgress | None, names: set[str], here: str, now: datetime
-) -> str:
+def _describe_interrupted(progress: RunProgress | None, names: set[str]) -> str:
     parts = []
     if progress and progress.stopped is not msgspec.UNSET:
         parts.append(progress.stopped)
     elif progress:
         parts.append(f"{progress.phase} {progress.done}/{progress.total}")
-        age = _age(progress, now)
+        age = age_of(progress.time)
         if age < float("inf"):
-            host = "" if progress.host == here else f" on {progress.host}"
+            host = "" if progress.host == socket.gethostname() else f" on {progress.host}"
             parts.append(f"last seen {_ago(age)} ago{host}")
     if "checkpoint.pt" not in names:
         parts.append("no checkpoint yet")

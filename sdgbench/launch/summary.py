@@ -10,6 +10,7 @@ from rich.table import Table
 
 from sdgbench.errors import printable
 from sdgbench.launch.attempt import Outcome, Result
+from sdgbench.spec.run_spec import label_runs
 
 STYLES = {
     "done": "green",
@@ -34,15 +35,16 @@ def conclude(results: Sequence[Result], console: Console, runs: Path) -> int:
 
 def _summarise(results: Sequence[Result], console: Console, runs: Path) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("run", overflow="fold")
+    labels = label_runs([result.spec for result in results])
+    table.add_column("run", overflow="fold")  # the only one that gives way
     table.add_column("outcome", no_wrap=True)
     for title in ("source", "unseen", "time"):
         table.add_column(title, justify="right", no_wrap=True)
-    for result in results:
+    for result, label in zip(results, labels, strict=True):
         last = result.record.last if result.record else None
         source = last.source_val if last else None
         table.add_row(
-            escape(result.spec.label),
+            escape(label) + _where(result),
             f"[{STYLES.get(result.outcome, 'default')}]{result.outcome}[/]",
             f"{100 * source:.1f}" if source is not None else "",
             f"{100 * last.average:.1f}" if last else "",
@@ -50,12 +52,11 @@ def _summarise(results: Sequence[Result], console: Console, runs: Path) -> None:
         )
     console.print()
     console.print(table)
-    for result in results:
-        if result.remark:
+    for result, label in zip(results, labels, strict=True):
+        if result.remark and result.outcome != "stopped":
             style = STYLES.get(result.outcome, "default")
             console.print(
-                f"[{style}]{result.outcome}[/] {escape(result.spec.label)}: "
-                f"{escape(printable(result.remark))}",
+                f"[{style}]{result.outcome}[/] {escape(label)}: {escape(printable(result.remark))}",
                 soft_wrap=not console.is_terminal,
             )
     reduced = {r.record.flags.reduced_scale for r in results if r.record}
@@ -73,6 +74,13 @@ def _summarise(results: Sequence[Result], console: Console, runs: Path) -> None:
         )
     if any(result.outcome in ("stopped", "not started") for result in results):
         console.print("Stopped and saved. Run the same command again to go on.", style="bold")
+
+
+def _where(result: Result) -> str:
+    """Where a run was stopped, on a line below its name."""
+    if result.outcome != "stopped" or not result.remark:
+        return ""
+    return f"\n  [dim]{escape(printable(result.remark))}[/]"
 
 
 def exit_code(outcomes: Collection[Outcome]) -> int:

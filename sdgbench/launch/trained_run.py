@@ -17,6 +17,7 @@ from sdgbench.spec.run_spec import RunSpec
 from sdgbench.training import distributed
 from sdgbench.training.build_method import build_method
 from sdgbench.training.device import Device
+from sdgbench.training.event_log import EventLog
 from sdgbench.training.opened_files import watch_folder
 from sdgbench.training.trainer import Trainer
 
@@ -49,11 +50,13 @@ def trained_run(
     checkpoint_seconds: float,
     should_stop: Callable[[], bool],
     images_after: Callable[[int], int],
+    log: str = "",
 ) -> Iterator[TrainedRun | None]:
     """Train a run, going on from its checkpoint if there is one; None: it is finished already.
 
     Its folder stays locked and the device set up until the block ends. ``images_after`` says how
-    many images will be predicted after training, given the number of held-out ones.
+    many images will be predicted after training, given the number of held-out ones. ``log`` is
+    one of ``event_log.LOGS``.
     """
     folder = store.folder(spec)
     dataset = spec.dataset_class(data_root, spec.build_options(), spec.build_recipe())
@@ -75,6 +78,10 @@ def trained_run(
         opened = stack.enter_context(watch_folder(data_root, reporter.note))
         method = build_method(spec, dataset, device, source, folder / "pool")
         device.reset_peak_memory()
+        event_log = None
+        if log and distributed.is_rank_zero():
+            event_log = EventLog(folder, spec.settings_label, reporter.note)
+            stack.callback(event_log.close)
         trainer = Trainer(
             method,
             source,
@@ -85,6 +92,7 @@ def trained_run(
             checkpoint_seconds,
             should_stop,
             [PlannedStage("evaluate", FORWARD_COST * images_after(len(validation)))],
+            event_log,
         )
         trainer.run()
         yield TrainedRun(

@@ -17,9 +17,11 @@ from sdgbench import registry
 from sdgbench.errors import UserError
 from sdgbench.launch.attempt import Result, RunOptions, delete_for_redo, existing_result
 from sdgbench.launch.cpu_count import available_cpus
+from sdgbench.launch.crash import print_description
 from sdgbench.launch.gpu_sharing import runs_per_gpu
 from sdgbench.launch.live_table import LiveTable, Row
 from sdgbench.launch.local import run_here
+from sdgbench.launch.matrix_file import MatrixFile
 from sdgbench.launch.progress import LineReporter
 from sdgbench.launch.stop_signal import StopSignal
 from sdgbench.launch.worker import WorkerSetup
@@ -90,6 +92,7 @@ def run_in_processes(
         TemporaryDirectory(prefix="sdgbench-devices-") as folder,
         StopSignal(announce=table.show_stopping) as stop,
         table,
+        MatrixFile(options.runs, table),
     ):
         usable = prestarted if len(prestarted) == len(devices) else ()
         pool = WorkerPool(options, devices, table, usable, Path(folder))
@@ -202,7 +205,7 @@ class WorkerPool:
                 slot.worker = unused or WorkerProcess(len(self.slots))
                 slot.worker.send(slot.setup)
             run.starts, run.checkpoint = run.starts + 1, self._checkpoint_time(run)
-            slot.run, slot.reporter = run, self.table.start_run(run.position, run.spec)
+            slot.run, slot.reporter = run, self.table.start_run(run.position)
             slot.began = time.monotonic()
             slot.worker.send(run.spec)
 
@@ -230,7 +233,7 @@ class WorkerPool:
             if name == "result":
                 self._finish(slot, values[0])
             elif name == "crash":
-                self.table.console.print(values[0], markup=False, highlight=False, soft_wrap=True)
+                print_description(self.table.console, values[0])
             else:
                 getattr(slot.reporter, name)(*values)
         if events is None:

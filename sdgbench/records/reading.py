@@ -1,5 +1,7 @@
 """Decode and encode records; what is damaged, foreign or too new is named."""
 
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ from sdgbench import storage
 from sdgbench.errors import UserError, explain_os_errors
 from sdgbench.records.migration import migrate
 from sdgbench.records.schema import SCHEMA, Record
+from sdgbench.spec.labels import run_labels
 
 _major, _, _minor = SCHEMA.partition(".")
 _decoder = msgspec.json.Decoder(Record)
@@ -40,6 +43,19 @@ def decode(data: bytes, path: Path | str = "The record") -> Record:
     if "last" not in record.results or not record.last.averages:
         raise UserError(f"{path} has no results of the last iterate: it is damaged. Delete it.")
     return record
+
+
+def label_records(paths: Iterable[Path]) -> dict[Path, str]:
+    """The names of the runs behind some records; those that cannot be read are left out."""
+    records: dict[Path, Record] = {}
+    for path in paths:
+        with suppress(UserError):
+            records[path] = read(path)
+    labels = run_labels(
+        [vars(record.spec) for record in records.values()],
+        [record.flags.params_changed or () for record in records.values()],
+    )
+    return dict(zip(records, labels, strict=True))
 
 
 def _decode_other_version(data: bytes, path: Path | str, error: Exception) -> Record:

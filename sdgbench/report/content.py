@@ -81,20 +81,20 @@ def _board(
     samples: dict[str, Any],
 ) -> dict[str, Any]:
     rows = series.ordered(board)
-    title = ", ".join(filter(None, [board.dataset, board.preset, board.remark]))
+    name = title(board)
     shown = [
         {
             "name": row.name,
             "look": [looks[row.name].colour, looks[row.name].marker, looks[row.name].dash],
             "seeds": list(row.runs),
-            "records": [records.add(run, row.name, title) for run in row.runs.values()],
+            "records": [records.add(run, row.name, name) for run in row.runs.values()],
         }
         for row in rows
     ]
     names = [row.name for row in rows]
     return {
         "key": _key(board),
-        "title": title,
+        "title": name,
         "dataset": board.dataset,
         "preset": board.preset,
         "remark": board.remark,
@@ -140,6 +140,11 @@ def _key(board: Leaderboard) -> str:
     """What addresses call a leaderboard: it stays the same when others are added."""
     words = f"{board.dataset}-{board.preset}-{board.protocol.id}"
     return re.sub(r"[^A-Za-z0-9-]+", "-", words)
+
+
+def title(board: Leaderboard) -> str:
+    """The name of a leaderboard."""
+    return ", ".join(filter(None, [board.dataset, board.preset, board.remark]))
 
 
 def _pair(estimate: Estimate) -> list[float | None]:
@@ -235,16 +240,9 @@ def _tables(board: Leaderboard, views: Views, names: list[str]) -> list[dict[str
 
 
 def _table(table: Table, tab: str, choice: str, names: list[str], ranked: str) -> dict[str, Any]:
-    """A table of the leaderboard, with the value of each seed behind each number.
-
-    The ranked column comes first: a narrow screen shows no other. The badge is next to it.
-    """
-    first = (ranked, BADGE)
-    columns = sorted(
-        table.columns, key=lambda column: first.index(column.name) if column.name in first else 2
-    )
-    table = replace(table, columns=tuple(columns))
-    shown = _plain_table(table)
+    """A table of the leaderboard, with the value of each seed behind each number."""
+    table = ranked_first(table, ranked)
+    shown = plain_table(table)
     shown["name"] = tab
     shown["choice"] = choice
     for line, cells in zip(table.lines, shown["lines"], strict=True):
@@ -260,8 +258,17 @@ def _table(table: Table, tab: str, choice: str, names: list[str], ranked: str) -
     return shown
 
 
+def ranked_first(table: Table, ranked: str) -> Table:
+    """The table with the ranked column first: a narrow screen shows no other. Then the badge."""
+    first = (ranked, BADGE)
+    columns = sorted(
+        table.columns, key=lambda column: first.index(column.name) if column.name in first else 2
+    )
+    return replace(table, columns=tuple(columns))
+
+
 def _published(table: Table, names: list[str]) -> dict[str, Any]:
-    shown = _plain_table(table)
+    shown = plain_table(table)
     if table.kind == "paper":  # ours next to theirs: ours have records
         for line in shown["lines"]:
             if line["name"] in names:  # else there are no runs of it
@@ -269,7 +276,8 @@ def _published(table: Table, names: list[str]) -> dict[str, Any]:
     return shown
 
 
-def _plain_table(table: Table) -> dict[str, Any]:
+def plain_table(table: Table) -> dict[str, Any]:
+    """A table as plain values."""
     return {
         "kind": table.kind,
         "title": table.title,

@@ -5,7 +5,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from sdgbench.report.content import Collect, Publish, content, no_tables
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = (
     "dom.js",
+    "theme.js",
     "address.js",
     "download.js",
     "table.js",
@@ -37,21 +38,26 @@ def render(
     usual: Sequence[str] = (),
 ) -> str:
     """The page as text; the arguments are those of ``content``."""
-    style = _colours() + _asset("page.css")
-    script = "'use strict';\n(() => {\n" + "\n".join(map(_asset, SCRIPTS)) + "\n})();\n"
+    shown = content(boards, collect, skipped, publish, views, usual)
+    return assemble(asset("page.html"), asset("page.css"), map(asset, SCRIPTS), shown)
+
+
+def assemble(
+    template: str, style: str, scripts: Iterable[str], data: Any, may_ask_server: bool = False
+) -> str:
+    """A page of one file: a template with its style, its scripts and its data."""
+    style = _colours() + style
+    script = "'use strict';\n(() => {\n" + "\n".join(scripts) + "\n})();\n"
     # Only this script and this style may run, even if a name got past all escaping.
     policy = (
         f"default-src 'none'; img-src data:; style-src {_fingerprint(style)}; "
         f"script-src {_fingerprint(script)}; base-uri 'none'; form-action 'none'"
     )
-    parts = {
-        "policy": policy,
-        "style": style,
-        "script": script,
-        "data": block(content(boards, collect, skipped, publish, views, usual)),
-    }
+    if may_ask_server:
+        policy += "; connect-src 'self'"
+    parts = {"policy": policy, "style": style, "script": script, "data": block(data)}
     # In one pass: what was put in is not searched for further {{names}}.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
 
 
 def write(path: Path, text: str) -> int:
@@ -91,7 +97,8 @@ def _colours() -> str:
     return f":root {{ {' '.join(names)} }}\n"
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of the page."""
     return (ASSETS / name).read_text(encoding="utf-8")
 
 

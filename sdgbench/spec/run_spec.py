@@ -2,45 +2,22 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdgbench import registry
-from sdgbench.errors import UserError, printable
+from sdgbench.errors import UserError
 from sdgbench.recipe import Recipe
 from sdgbench.spec import parameters
+from sdgbench.spec.labels import brief_labels, run_label, run_labels, run_settings
 from sdgbench.spec.precision import DEFAULT_PRECISION
 
 if TYPE_CHECKING:
     from sdgbench.dataset import Dataset
     from sdgbench.method import Method
-
-
-def run_changes(spec: Mapping[str, Any], param_changes: Iterable[str]) -> list[str]:
-    """What was set, as key=value: parameters, options, recipe, precision, the search."""
-    precision = spec.get("precision", DEFAULT_PRECISION)
-    return [
-        *(f"{key}={parameters.show(spec['params'][key])}" for key in param_changes),
-        *(
-            f"{key}={parameters.show(spec['options'][key])}"
-            for key in spec.get("option_changes", ())
-        ),
-        *(
-            f"recipe.{key}={parameters.show(spec['recipe'][key])}"
-            for key in spec.get("recipe_changes", ())
-        ),
-        *([] if precision == DEFAULT_PRECISION else [precision]),
-        *([f"tuned {spec['tuned'][:4]}"] if spec.get("tuned") else []),
-    ]
-
-
-def run_label(spec: Mapping[str, Any], param_changes: Iterable[str] = ()) -> str:
-    """The name of a run in messages: method, dataset, preset, seed, and what was set by hand."""
-    first = "{method} on {dataset} ({preset}, seed {seed}".format(**spec)
-    return printable(", ".join([first, *run_changes(spec, param_changes)]) + ")")
 
 
 @dataclass(frozen=True)
@@ -76,16 +53,17 @@ class RunSpec:
 
     @property
     def label(self) -> str:
-        """The name of the run in messages, which no other run of a grid has."""
-        return run_label(vars(self), self._known_param_changes())
+        """The name of the run in messages; ``label_runs`` names several that must differ."""
+        return run_label(vars(self), self.known_param_changes())
 
     @property
-    def short_label(self) -> str:
-        """The name of the run where there is little room."""
-        changes = run_changes(vars(self), self._known_param_changes())
-        return " ".join([self.method, self.dataset, str(self.seed), *changes])
+    def settings_label(self) -> str:
+        """The seed and what was set by hand."""
+        settings = run_settings(vars(self), self.known_param_changes())
+        return ",".join([f"seed={self.seed}", *settings])
 
-    def _known_param_changes(self) -> list[str]:
+    def known_param_changes(self) -> list[str]:
+        """The same as ``changed_parameters``; nothing if the method's file is not here."""
         with suppress(UserError):  # else the method's file is not here, nor are its defaults
             return self.changed_parameters()
         return []
@@ -158,6 +136,16 @@ class RunSpec:
     def skipped(self) -> str | None:
         """Why the method makes no sense on this dataset, or None."""
         return self.method_class.skip(self.dataset_class.task)
+
+
+def label_runs(specs: Sequence[RunSpec]) -> list[str]:
+    """The names of several runs in messages."""
+    return run_labels([vars(s) for s in specs], [s.known_param_changes() for s in specs])
+
+
+def label_runs_briefly(specs: Sequence[RunSpec]) -> list[str]:
+    """The names of several runs where there is little room."""
+    return brief_labels([vars(spec) for spec in specs])
 
 
 def defaults(

@@ -9,7 +9,12 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from sdgbench.errors import UserError, explain_os_errors
-from sdgbench.storage.files import read_bytes, refuse_link
+from sdgbench.storage.files import open_regular, read_bytes, refuse_link
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 # How long to wait at least: is_locked holds a free lock for an instant, and a process that wants
 # to own the folder must not fail because of that.
@@ -50,11 +55,25 @@ def _owner(folder: Path) -> str:
 
 
 def is_locked(folder: Path) -> bool:
-    """Return whether a live process holds the folder's lock."""
+    """Return whether a live process holds the folder's lock; nothing is written."""
     if (folder / "lock").is_symlink() or not (folder / "lock").is_file():
         return False
+    if fcntl is None:
+        return _is_taken(folder / "lock")
     try:
-        with FileLock(folder / "lock", timeout=0):
+        with open_regular(folder / "lock") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def _is_taken(path: Path) -> bool:
+    """The same where there is no flock: by taking the lock, which touches the file."""
+    try:
+        with FileLock(path, timeout=0):
             return False
     except Timeout:
         return True

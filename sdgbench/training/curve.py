@@ -13,7 +13,9 @@ from torch import Tensor
 
 from sdgbench import storage
 from sdgbench.errors import Damaged, explain_os_errors
+from sdgbench.records.curve import read_points
 from sdgbench.training import distributed
+from sdgbench.training.event_log import EventLog
 
 POINTS_PER_PHASE = 200
 READ_POINTS, READ_SECONDS = 16, 1.0  # how many losses, and how long, wait on a GPU to be read
@@ -45,6 +47,7 @@ class Curve:
 
     path: Path
     lazy: bool = False
+    log: EventLog | None = None  # gets the same points
     recent: float | None = None  # the loss of the last point that was read
     _points: list[tuple[dict[str, Any], LossMean]] = field(default_factory=list)
     _read_at: float = field(default_factory=time.monotonic)
@@ -86,6 +89,8 @@ class Curve:
             storage.append(self.path, line, self._length)
         self._hash.update(line)
         self._length += len(line)
+        if self.log:
+            self.log.add(point)
         return len(line)
 
     def sync(self) -> None:
@@ -106,10 +111,12 @@ class Curve:
             raise Damaged(f"{self.path} is damaged: its sha256 differs")
 
     def cut(self, length: int) -> None:
-        """Cut the file back to the length that a checkpoint states."""
+        """Cut the file back to the length that a checkpoint states; the log starts from there."""
         if distributed.is_rank_zero() and (self.path.is_symlink() or self.path.exists()):
             with explain_os_errors("write", self.path):
                 storage.cut(self.path, length)
+        if self.log:
+            self.log.restart(read_points(self.path.parent))
 
 
 def _read(values: list[Tensor | float]) -> list[float]:

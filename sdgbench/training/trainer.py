@@ -16,6 +16,7 @@ from sdgbench.spec.seeds import Seeder, seed_everything
 from sdgbench.training import checkpoint, distributed, saved_state
 from sdgbench.training.cost import Clock, ImageCounter
 from sdgbench.training.curve import POINTS_PER_PHASE, Curve, LossMean
+from sdgbench.training.event_log import EventLog
 from sdgbench.training.feeds import Feed
 from sdgbench.training.saved_state import Position
 from sdgbench.training.steps import StepRunner
@@ -42,6 +43,7 @@ class Trainer:
         checkpoint_seconds: float = 300.0,
         should_stop: Callable[[], bool] = lambda: False,
         later: Sequence[PlannedStage] = (),  # what the run does after training, for its progress
+        log: EventLog | None = None,  # gets the points of the curve, too
     ) -> None:
         self.method, self.folder, self.run_id, self.reporter = method, folder, run_id, reporter
         self.checkpoint_seconds, self.should_stop = checkpoint_seconds, should_stop
@@ -56,7 +58,7 @@ class Trainer:
         self._clock = Clock(self.position.seconds, self.device)
         self.saved_at = time.monotonic()
         self._counter = ImageCounter(method)
-        self._curve = Curve(folder / "train.jsonl", lazy=self.device.kind == "cuda")
+        self._curve = Curve(folder / "train.jsonl", self.device.kind == "cuda", log)
         if not any(phase.steps for phase in self.plan):
             raise UserError(f'Method "{method.name}" plans no steps. Return phases from plan().')
         for phase in self.plan:

@@ -9,20 +9,16 @@ from rich.console import Console
 from sdgbench.launch.attempt import Result
 from sdgbench.launch.live_table import LiveTable
 from sdgbench.reporter import PlannedStage
+from sdgbench.spec.run_spec import RunSpec
 
 
 def runs(count, **values):
     return [run(seed, **values) for seed in range(1, count + 1)]
 
 
-def run(seed, method="mada-no-relax"):
-    return SimpleNamespace(
-        method=method,
-        dataset="streets-mini",
-        seed=seed,
-        short_label=f"{method} streets-mini {seed}",
-        label=f"{method} on streets-mini (quick, seed {seed})",
-    )
+def run(seed, method="mada-no-relax", **recipe):
+    changes = tuple(recipe)
+    return RunSpec(method, {}, "streets-mini", 1, {}, (), "quick", recipe, changes, seed)
 
 
 @pytest.fixture
@@ -50,7 +46,7 @@ def clock(monkeypatch):
 def test_a_line_for_each_run_under_way(screen, clock):
     with LiveTable(screen, runs(300)) as table:
         for position in range(1, 5):
-            table.start_run(position, run(position))
+            table.start_run(position)
         table.end_run(1, Result(run(1), "done"))
         table.end_run(2, Result(run(2), "failed"))
         table.end_run(5, Result(run(5), "finished before"))
@@ -67,7 +63,7 @@ def test_a_line_for_each_run_under_way(screen, clock):
     assert lines[1].split() == [
         "3",
         "mada-no-relax",
-        "streets-mini",
+        "seed",
         "3",
         "train",
         "2/2",
@@ -76,18 +72,19 @@ def test_a_line_for_each_run_under_way(screen, clock):
         "1234",
         "0:05:00",
     ]
-    assert lines[2].split() == ["4", "mada-no-relax", "streets-mini", "4", "render", "3/7"]
+    assert lines[2].split() == ["4", "mada-no-relax", "seed", "4", "render", "3/7"]
     text = " ".join(lines[3:])
-    assert text.startswith("300 runs: 2 done, 1 failed, 1 skipped, 2 running, 294 waiting; 0:01:40")
-    assert "left (" in text
+    assert text.startswith(
+        "300 runs: 2 done, 1 failed, 1 skipped, 2 running, 294 waiting; 1% done; 0:01:40 so far; about"
+    )
     assert len(lines) == 5
     assert max(map(len, lines)) <= 80
 
 
 def test_many_runs_stay_on_the_screen(screen):
-    with LiveTable(screen, runs(500)) as table:
+    with LiveTable(screen, runs(500, method="a-method-with-a-very-long-name-indeed")) as table:
         for position in range(1, 65):
-            table.start_run(position, run(position, "a-method-with-a-very-long-name-indeed"))
+            table.start_run(position)
         lines = drawn(table)
     assert len(lines) <= 24
     assert lines[-2] == "and 46 more"
@@ -95,17 +92,38 @@ def test_many_runs_stay_on_the_screen(screen):
     assert max(map(len, lines)) <= 80
 
 
+def test_columns_of_numbers_are_never_cut(screen, clock):
+    """The points of a grid are told apart by their setting, however much else there is to show."""
+    specs = [run(0, "gud-ensemble", lr=lr, weight_decay=0.0001234) for lr in (0.0001, 0.00025)]
+    with LiveTable(screen, specs) as table:
+        for position in (1, 2):
+            row = table.start_run(position)
+            row.plan([PlannedStage("generate", 1.0)] * 13, over=9)
+            row.begin("generate", 100)
+            clock.passed += 4000.0
+            row.update(50, 12.3456, 12345.6)
+        lines = drawn(table)
+    assert lines[0].split() == ["run", "phase", "done", "loss", "img/s", "left"]
+    assert lines[1].startswith("1  gud-ensemble recipe.lr=0.0001 ")
+    assert lines[2].startswith("2  gud-ensemble recipe.lr=0.00025 ")
+    assert [line.split()[3:] for line in lines[1:3]] == [
+        ["generate", "10/13", "73%", "12.346", "12346", "15:33:20"],
+        ["generate", "10/13", "73%", "12.346", "12346", "7:46:40"],
+    ]
+    assert max(map(len, lines)) <= 80
+
+
 @pytest.mark.usefixtures("clock")
 def test_lines_without_a_terminal():
     console = Console(file=io.StringIO(), width=80)
     with LiveTable(console, runs(2, method="erm")) as table:
-        reporter = table.start_run(1, run(0, "erm"))
+        reporter = table.start_run(1)
         reporter.begin("train", 20)
         reporter.end()
         table.end_run(1, Result(run(0, "erm"), "done"))
     assert console.file.getvalue().splitlines() == [
-        "[1/2] erm on streets-mini (quick, seed 0): train 0/20 in 0.0 s",
-        "[1/2] erm on streets-mini (quick, seed 0): done. 2 runs: 1 done, 1 waiting",
+        "[1/2] erm on streets-mini (quick, seed 1): train 0/20 in 0.0 s",
+        "[1/2] erm on streets-mini (quick, seed 1): done. 2 runs: 1 done, 1 waiting; 50% done",
     ]
 
 
@@ -113,25 +131,28 @@ def test_the_time_of_all_runs_follows_those_that_are_done(screen, clock):
     specs = [run(0, "erm"), run(0, "mada"), run(1, "erm"), run(1, "mada")]
     with LiveTable(screen, specs) as table:
         assert table.seconds_left() is None
-        table.start_run(1, specs[0])
+        table.start_run(1)
         clock.passed = 10.0
         table.end_run(1, Result(specs[0], "done"))
         assert table.seconds_left() == pytest.approx(30)  # nothing else is known yet
-        row = table.start_run(2, specs[1])
+        row = table.start_run(2)
         row.plan([PlannedStage("train", 1.0)])
         row.begin("train", 4)
         clock.passed = 30.0
         row.update(1, None, 0.0)  # 20 s for a quarter
         assert table.seconds_left() == pytest.approx(60 + 10 + 10)
+        assert table.share() == pytest.approx((1 + 0.25) / 4)
         clock.passed = 90.0
         table.end_run(2, Result(specs[1], "done"))
         assert table.seconds_left() == pytest.approx(10 + 80)
-        assert "about 0:01:30 left (50%)" in " ".join(drawn(table))
+        assert "50% done; 0:01:30 so far; about 0:01:30 left" in " ".join(drawn(table))
+        table.end_run(3, Result(specs[2], "stopped"))
+        assert table.share() == pytest.approx(0.5)  # what was stopped is not done
 
 
 def test_a_stop_is_announced_once_inside_the_table(screen, capsys):
     with LiveTable(screen, runs(1)) as table:
-        table.start_run(1, run(1))
+        table.start_run(1)
         table.show_stopping()
         assert drawn(table)[-1].startswith("Stopping after this step and saving")
     assert capsys.readouterr().err == ""

@@ -1,5 +1,6 @@
 """``sdgbench status`` on folders in every state."""
 
+import io
 import json
 import os
 import socket
@@ -9,9 +10,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from filelock import FileLock
+from helpers import wait_for
+from rich.console import Console
 
 from sdgbench import storage
+from sdgbench.launch.attempt import Result
+from sdgbench.launch.live_table import LiveTable
+from sdgbench.launch.matrix_file import MatrixFile, matrices
 from sdgbench.launch.status import run_statuses
+from sdgbench.spec.run_spec import RunSpec
 
 PROGRESS = {
     "phase": "train",
@@ -188,6 +195,59 @@ def test_no_runs(cli, tmp_path):
     bad = cli("status", "--runs", "file")
     assert bad.code == 2
     assert "There is a file where a folder is needed" in bad.err
+
+
+def test_runs_of_a_grid_are_told_apart_by_what_differs(tmp_path):
+    """Also the point that has the default, and a specification that is damaged."""
+    for lr, changes in ((0.001, []), (0.01, ["lr"])):
+        spec = {"method": "erm", "dataset": "d", "preset": "quick", "seed": 0}
+        spec |= {"recipe": {"lr": lr, "steps": 5}, "recipe_changes": changes}
+        storage.write_json(tmp_path / "runs" / "d" / "erm" / f"id-{lr}" / "spec.json", spec)
+    storage.write_json(tmp_path / "runs/d/erm/bad/spec.json", {**spec, "recipe": "none"})
+    assert sorted(states(tmp_path)) == [
+        "erm on d (bad)",
+        "erm on d (quick, seed 0, recipe.lr=0.001)",
+        "erm on d (quick, seed 0, recipe.lr=0.01)",
+    ]
+
+
+def test_a_matrix_is_shown_while_its_command_runs(cli, tmp_path, dead):
+    """Its runs that wait have no folder yet."""
+    specs = [
+        RunSpec("erm", {}, "digits-mini", 1, {}, (), "quick", {}, (), seed) for seed in range(3)
+    ]
+    table = LiveTable(Console(file=io.StringIO()), specs)
+    (tmp_path / "runs").mkdir()
+    left_behind = tmp_path / "runs" / ".matrix-00000000.json"
+    with MatrixFile(tmp_path / "runs", table, every=0.01) as file:
+        killed = {**json.loads(file.path.read_text()), "pid": dead}
+        storage.write_json(left_behind, killed)
+        (tmp_path / "runs" / ".matrix-damaged.json").write_text("{")
+        table.start_run(1)
+        table.end_run(1, Result(specs[0], "done"))
+        shown = wait_for(lambda: [m for m in matrices(tmp_path / "runs") if m.waiting_count == 2])
+        assert shown[0].share == pytest.approx(1 / 3, abs=1e-4)
+        assert [run.label for run in shown[0].waiting] == [
+            "erm on digits-mini (quick, seed 1)",
+            "erm on digits-mini (quick, seed 2)",
+        ]
+        assert shown[0].waiting[0].key == f"digits-mini/erm/{specs[1].id}"
+        assert "3 runs: 1 done, 2 waiting; 33% done" in " ".join(cli("status").out.split())
+        assert len(json.loads(cli("status", "--json").out)["matrices"]) == 1
+    assert matrices(tmp_path / "runs") == []
+    assert left_behind.exists()
+    with MatrixFile(tmp_path / "runs", table):
+        assert not left_behind.exists()
+    assert "No runs" in cli("status").out
+
+
+def test_looking_writes_nothing(add, tmp_path):
+    folder = add(0)
+    with storage.locked(folder):
+        pass
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    run_statuses(tmp_path / "runs")
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
 def test_it_needs_no_torch(without_torch, add, tmp_path):

@@ -51,7 +51,7 @@ def lab(rgb):
 def paper(theme):
     """The background of the page."""
     light, dark = re.search(
-        r"--paper: light-dark\((#\w+), (#\w+)\)", page._asset("page.css")
+        r"--paper: light-dark\((#\w+), (#\w+)\)", page.asset("page.css")
     ).groups()
     return {"light": light, "dark": dark}[theme]
 
@@ -86,7 +86,7 @@ def test_the_measures_notice_what_they_are_for():
 
 def test_error_bars_are_seen_on_every_bar():
     """Each is drawn on a halo of the background's colour, from which every bar stands out."""
-    style = page._asset("page.css")
+    style = page.asset("page.css")
     assert re.search(r"\.on-bar \{ stroke: var\(--paper\);[^}]*stroke-width: 4", style)
     assert "opacity" not in re.search(r"\.on-bar \{[^}]*\}", style)[0]
     from sdgbench.report.figures import HALO

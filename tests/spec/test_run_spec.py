@@ -8,6 +8,8 @@ from sdgbench import registry
 from sdgbench.errors import UserError
 from sdgbench.records.reading import read
 from sdgbench.spec import resolution, run_spec
+from sdgbench.spec.labels import run_labels
+from sdgbench.spec.run_spec import label_runs, label_runs_briefly
 
 PLUGIN = '''
 from dataclasses import dataclass
@@ -91,13 +93,40 @@ def test_a_label_names_what_was_set_by_hand():
     asked = [("beta", "10"), ("recipe.lr", "0.01")]
     spec = resolution.resolve("mada", "digits-mini", "quick", 0, asked)
     assert spec.label == "mada on digits-mini (quick, seed 0, beta=10, recipe.lr=0.01)"
-    assert spec.short_label == "mada digits-mini 0 beta=10 recipe.lr=0.01"
     assert (
         resolution.resolve("mada", "digits-mini", "quick", 0).label
         == "mada on digits-mini (quick, seed 0)"
     )
     unknown = replace(spec, method="elsewhere", params={"k": 1})
     assert unknown.label == "elsewhere on digits-mini (quick, seed 0, recipe.lr=0.01)"
+
+
+def test_runs_of_a_grid_are_told_apart_by_what_differs():
+    """Also the one that has the default, whose label alone names no setting."""
+    grid = [("beta", ["1", "2"]), ("recipe.lr", ["0.001", "0.01"])]
+    specs = resolution.matrix(["mada"], ["digits-mini"], [0], "quick", grid=grid)
+    assert label_runs(specs) == [
+        f"mada on digits-mini (quick, seed 0, beta={beta}, recipe.lr={lr})"
+        for beta in ("1", "2")
+        for lr in ("0.001", "0.01")
+    ]
+    assert label_runs_briefly(specs)[1] == "mada beta=1 recipe.lr=0.01"
+    saved = json.loads(json.dumps([asdict(spec) for spec in specs]))  # tuples become lists
+    assert run_labels(saved, [["beta"]] * 4) == label_runs(specs)
+
+
+def test_brief_labels_name_what_differs_and_always_the_method():
+    specs = resolution.matrix(["erm", "gud"], ["digits-mini"], [0, 1], "quick")
+    brief = ["erm seed 0", "gud seed 0", "erm seed 1", "gud seed 1"]
+    assert label_runs_briefly(specs) == brief
+    assert label_runs_briefly(specs[:1]) == ["erm digits-mini quick seed 0"]
+    subset = resolution.resolve("erm", "digits-mini", "quick", 0, targets=["scan"])
+    half = resolution.resolve("erm", "digits-mini", "quick", 0, precision="bf16")
+    assert label_runs_briefly([specs[0], subset, half]) == [
+        "erm float32 targets=all",
+        "erm float32 targets=scan",
+        "erm bf16 targets=all",
+    ]
 
 
 def test_the_default_precision_leaves_ids_and_labels_as_they_were():

@@ -25,7 +25,7 @@ from sdgbench.launch.slurm.resources import Resources
 from sdgbench.launch.summary import conclude
 from sdgbench.records.failure import FAILURE_FILE
 from sdgbench.records.store import Store
-from sdgbench.spec.run_spec import RunSpec
+from sdgbench.spec.run_spec import RunSpec, label_runs
 from sdgbench.training.device import KINDS
 
 MAX_ARRAY = 1000  # elements of an array that Slurm accepts by default
@@ -61,12 +61,14 @@ def run_on_slurm(
     if not wait:
         return 1 if any(result.outcome == "failed before" for result in submission.results) else 0
     results = {result.spec.id: result for result in submission.results}
+    labels = dict(zip([spec.id for spec in specs], label_runs(specs), strict=True))
     try:
         with console.status(f"waiting for {len(pending)} runs"):
             for result in _wait(pending, store):
                 results[result.spec.id] = result
                 count = f"[{len(results)}/{len(specs)}]"
-                console.print(f"{count} {result.spec.label}: {result.outcome}", markup=False)
+                label = labels[result.spec.id]
+                console.print(f"{count} {label}: {result.outcome}", markup=False)
     except KeyboardInterrupt:
         console.print("No longer waiting; the jobs go on without this command.", style="bold")
         return 130
@@ -155,10 +157,11 @@ def _report(submission: Submission, runs: Path, console: Console) -> None:
     plural, jobs = "s" * (number != 1), ", ".join(submission.jobs)
     head = f"Submitted {number} run{plural} as job {jobs}" if number else "Submitted nothing"
     console.print("; ".join([head, *counts]) + ".", markup=False, soft_wrap=True)
-    for result in submission.results:
+    labels = label_runs([result.spec for result in submission.results])
+    for result, label in zip(submission.results, labels, strict=True):
         if result.remark:
             console.print(
-                f"{result.outcome} {result.spec.label}: {result.remark}",
+                f"{result.outcome} {label}: {result.remark}",
                 markup=False,
                 soft_wrap=True,
             )

@@ -26,6 +26,9 @@ const number = (value, digits = 1) =>
   });
 const interval = ([mean, half], digits = 1) =>
   number(mean, digits) + (half === null ? "" : ` ±${number(half, digits)}`);
+function plural(count, word) {
+  return `${count} ${word}${count === 1 ? "" : "s"}`;
+}
 const unit = (board) => `${board.metric} in per cent`;
 
 function chooser(label, options, chosen, act) {
