@@ -136,9 +136,10 @@ def _on_row(board: Leaderboard, row: Row) -> Iterator[str]:
             f"({', '.join(map(str, seeds))}), and needs {FEWEST_SEEDS}: "
             f"{command} --method {row.method} --seeds 0-{FEWEST_SEEDS - 1}"
         )
-    if row.method == BASELINE:
+    if row.method == BASELINE and not row.tuned:
         return
-    baselines = [set(other.runs) for other in board.rows if other.method == BASELINE]
+    usual = [other for other in board.rows if other.method == BASELINE and not other.tuned]
+    baselines = [set(other.runs) for other in usual]
     missing = min((set(seeds) - known for known in baselines or [set()]), key=len)
     if missing:
         listed = ",".join(map(str, sorted(missing)))

@@ -1,9 +1,14 @@
 """Rows whose setting a search chose: next to the default one, with what the search cost."""
 
+import json
+from functools import partial
+from pathlib import Path
+
 import pytest
 import sample_records as records
 
-from sdgbench.leaderboard import FORMATS, leaderboards, make_table, render
+from sdgbench.api.submission_checks import Candidate, on_protocol
+from sdgbench.leaderboard import FORMATS, as_run, leaderboards, make_table, render
 from sdgbench.leaderboard.order import CHOOSING
 from sdgbench.paper import published
 from sdgbench.paper.verdicts import obstacle
@@ -123,7 +128,19 @@ def test_a_tuned_row_gets_no_verdict_against_the_paper():
 def test_the_record_survives():
     record = records.typed(tuned())
     assert record.tuned.values == {"gamma": 2.5, "recipe.lr": 2e-3}
-    import json
-
     assert decode(json.dumps(encode(record)).encode()) == record
     assert record.spec.id != records.typed(default()).spec.id
+
+
+def test_a_submission_needs_the_plain_baseline():
+    def failures(*methods):
+        made = [records.typed(make(seed=seed)) for make in methods for seed in range(3)]
+        candidates = [Candidate(Path(record.id), record, as_run(record)) for record in made]
+        return " ".join(on_protocol(candidates, []))
+
+    def erm(seed):
+        return records.make("erm", seed)
+
+    assert failures(tuned, erm) == ""
+    assert "gud (tuned 3f2a) on digits, quick needs erm" in failures(tuned, partial(tuned, "erm"))
+    assert "erm (tuned 3f2a) on digits, quick needs erm" in failures(partial(tuned, "erm"))
