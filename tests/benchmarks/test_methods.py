@@ -1,5 +1,6 @@
 """What the parts of GUD and M-ADA cost, against the least that they could."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -25,6 +26,21 @@ def test_an_exact_meta_step_over_an_erm_step(network, ratio, tmp_path):
     ratio(
         lambda: mada.train_step(*source, *augmented), lambda: plain.train_step(*source), rounds=21
     )
+
+
+def test_a_meta_step_over_one_with_torchs_second_derivative_of_batch_norm(
+    ratio, tmp_path, monkeypatch
+):
+    recipe = replace(DIGITS, network="wrn-16-1")
+    mada = make(registry.get("method", "mada").load(), tmp_path, recipe)
+    source, augmented = batch(), batch()
+
+    def before():
+        with monkeypatch.context() as patched:
+            patched.setattr("sdgbench.method.second_order", nullcontext)
+            mada.train_step(*source, *augmented)
+
+    ratio(lambda: mada.train_step(*source, *augmented), before, rounds=21)
 
 
 def test_an_ascent_step_over_forward_and_input_backward(ratio, tmp_path):
