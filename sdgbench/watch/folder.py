@@ -19,6 +19,8 @@ from sdgbench.leaderboard import VIEWS, Leaderboard, leaderboards, load
 from sdgbench.leaderboard.selection import skipped
 from sdgbench.leaderboard.views import Views
 from sdgbench.records.curve import CURVE_FILE, read_new_points
+from sdgbench.records.searches import TRIAL
+from sdgbench.records.store import RECORD
 from sdgbench.report import page
 from sdgbench.report.content import rounded
 from sdgbench.report.main_table import main_table
@@ -99,9 +101,11 @@ class RunsFolder:
     def _look(self) -> dict[str, Any]:
         statuses, under_way = run_statuses(self.root, self._specs), matrices(self.root)
         self._keys = {status.key for status in statuses}
-        times = {s.key: _time_of(self.root / s.key / "record.json") for s in statuses}
+        times = {s.key: _time_of(self.root / s.key / RECORD) for s in statuses}
+        trials = {key: _time_of(self.root / key / TRIAL) for key, when in times.items() if not when}
+        ended = times | trials
         finished = [status for status in statuses if status.state == "done"]
-        finished.sort(key=lambda status: times[status.key], reverse=True)
+        finished.sort(key=lambda status: ended[status.key], reverse=True)
         open_runs = [status for status in statuses if status.state != "done"]
         waiting = [run for matrix in under_way for run in matrix.waiting]
         rows = [
@@ -114,7 +118,7 @@ class RunsFolder:
             *(_row(status, self.root) for status in open_runs if status.state != "running"),
         ][:MOST_RUNS]
         rows += [
-            {**_row(status, self.root), "finished": times[status.key] / 1e9}
+            {**_row(status, self.root), "finished": ended[status.key] / 1e9}
             for status in finished[:MOST_FINISHED]
         ]
         return {
