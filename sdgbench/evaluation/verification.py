@@ -23,8 +23,8 @@ from sdgbench.records.scores import DomainScore
 from sdgbench.version import version
 
 NOT_RECOMPUTED = (
-    "source validation, efficiency, cost, transport and areas in the embedding (nothing is stored "
-    "to recompute them from)"
+    "source validation, efficiency, cost, transport, areas in the embedding, times, machine and "
+    "versions (nothing is stored to recompute them from)"
 )
 # Files that no score depends on: published records leave them out.
 DISPENSABLE = (hulls.FILE, claims.CHECKPOINT)

@@ -181,7 +181,7 @@ def test_a_flood_of_broken_records_is_counted(runs, cli):
         path.parent.mkdir(parents=True)
         path.write_text("{")
     done = cli("compare")
-    assert done.code == 0
+    assert done.code == 1
     assert done.err.count("\n") == 21
     assert "Skipped: 10 more records." in done.err
 
