@@ -94,6 +94,14 @@ class StoredSplit:
             )
             for name in ("images", "labels")
         )
+        try:
+            _check_arrays(images, labels)
+            if not len(images) == len(labels) == self.metadata.get("count", len(images)):
+                raise ValueError(f"{len(images)} images and {len(labels)} labels")
+        except ValueError as error:
+            raise UserError(
+                f"{self.folder} is damaged ({error}). Delete it and import it again."
+            ) from None
         return images, labels
 
     def size(self) -> int:

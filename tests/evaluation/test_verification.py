@@ -388,7 +388,7 @@ def test_tables_say_which_runs_are_unverified(copy, cli):
 
 
 def test_links_to_runs_are_named_and_not_followed(copy, cli):
-    found, folder, data = copy
+    _, folder, data = copy
     link = folder.parents[1] / "linked"
     link.symlink_to(folder.parent)
     done = cli("verify", "--runs", folder.parents[2], "--data", data)

@@ -150,7 +150,9 @@ def test_damaged_adaptations_in_the_few_shot_view(cli, tmp_path):
         assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize("content", [None, NESTED, HUGE, '{"name": "train", "step": 1e999}', "\x00"])
+@pytest.mark.parametrize(
+    "content", [None, NESTED, HUGE, '{"name": "train", "step": 1e999}', "\x00"]
+)
 def test_a_damaged_curve_leaves_the_page_whole(content, runs, cli):
     put(runs / "train.jsonl", content)
     (runs / "predictions.npz").unlink()
