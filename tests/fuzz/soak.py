@@ -144,7 +144,14 @@ def kill(
     reference = next(other for other in MODES if other.name == (mode.like or mode.name))
     if reference.name not in expected:
         began, whole = time.monotonic(), folder / f"whole-{reference.name}"
-        if start(reference.command(whole, data), folder / "log").wait(LONGEST):
+        process = start(reference.command(whole, data), folder / "log")
+        try:
+            code = process.wait(LONGEST)
+        except subprocess.TimeoutExpired:
+            end_all(process)
+            tally.add("hang", f"{reference.name}: longer than {LONGEST:.0f} s without a kill")
+            return
+        if code:
             tally.add("lost", f"{reference.name}: it failed without a kill\n{tail(folder / 'log')}")
             return
         expected[reference.name] = weights(whole)
