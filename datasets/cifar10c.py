@@ -117,7 +117,7 @@ def _read_corruption(path: Path, labels: Path) -> Arrays:
     images = readers.read_npy(path)
     if images.dtype != np.uint8 or images.shape[1:] != (32, 32, 3):
         raise ValueError("not an array of CIFAR-10-C")
-    return images, np.asarray(readers.read_npy(labels), dtype=np.int64)
+    return images, np.asarray(readers.read_npy(labels))
 
 
 @register_dataset("cifar10c", paper="Hendrycks and Dietterich, ICLR 2019; Qiao et al., CVPR 2020")

@@ -183,7 +183,7 @@ def _rows(record: Record, run: Run) -> Iterator[dict[str, Any]]:
         "params": run.params,
         "seed": spec.seed,
     }
-    notes = {"flags": _flags(record), "reduced_scale": record.flags.reduced_scale or ""}
+    notes = {"flags": _flags(record, run), "reduced_scale": record.flags.reduced_scale or ""}
     notes["tuned"] = spec.tuned
     for choice, scores in run.scores.items():
         for number, domain in enumerate(run.protocol.domains):
@@ -192,9 +192,9 @@ def _rows(record: Record, run: Run) -> Iterator[dict[str, Any]]:
             yield {**same, "choice": choice, "domain": domain, **score, **notes, **tags}
 
 
-def _flags(record: Record) -> str:
+def _flags(record: Record, run: Run) -> str:
     """The names of the flags that are set."""
-    own = [*record.flags.method, *record.flags.other]
+    own = [*record.flags.method, *record.flags.other, *(["unverified"] if run.unverified else [])]
     raised = msgspec.structs.asdict(record.flags)
     return ", ".join([name for name in raised if name not in _NOT_NAMED and raised[name]] + own)
 

@@ -103,8 +103,12 @@ def compare_tables(
     ablated: str = "",
     paper: bool = False,
     tell: Tell = lambda text: None,
+    damaged: list[UserError] | None = None,
 ) -> list[Table]:
-    """The tables of one view of some leaderboards; remarks for a person go to ``tell``."""
+    """The tables of one view of some leaderboards; remarks for a person go to ``tell``.
+
+    ``damaged`` gets an error for each file of the runs that could not be read.
+    """
     if view not in VIEW_NAMES:
         raise unknown("view", view, VIEW_NAMES)
     if choice not in ("last", "val"):
@@ -118,7 +122,7 @@ def compare_tables(
     if view == few_shot.VIEW:
         if choice != "last":
             raise UserError("Adaptations start from the last iterate. Omit --choice.")
-        return _few_shot(shown, baseline, sort, methods, tell)
+        return _few_shot(shown, baseline, sort, methods, tell, damaged)
     if view == sweep.VIEW:
         return _sweep(shown, choice, methods)
     fitting = [board for board in shown if view in available(board, VIEWS)]
@@ -173,9 +177,16 @@ def _sweep(shown: Sequence[Leaderboard], choice: str, methods: Sequence[str]) ->
 
 
 def _few_shot(
-    shown: Sequence[Leaderboard], baseline: str, sort: str, methods: Sequence[str], tell: Tell
+    shown: Sequence[Leaderboard],
+    baseline: str,
+    sort: str,
+    methods: Sequence[str],
+    tell: Tell,
+    damaged: list[UserError] | None,
 ) -> list[Table]:
     tables, problems = few_shot.few_shot_tables(shown, baseline, sort, methods)
+    if damaged is not None:
+        damaged += problems
     for line in skipped(problems):
         tell(line)
     if not tables:

@@ -8,6 +8,7 @@ import click
 
 from sdgbench.api.tables import VIEW_NAMES, compare_tables, style_of
 from sdgbench.cli import options
+from sdgbench.errors import UserError
 from sdgbench.leaderboard import FORMATS, Table, render
 from sdgbench.leaderboard.formats import RULES, latex
 from sdgbench.leaderboard.presentation import with_columns, with_deviations
@@ -150,7 +151,7 @@ def command(
     strict: bool,
     without: str,
     runs: tuple[Path, ...],
-) -> None:
+) -> int:
     """Show finished runs: methods as rows, unseen domains as columns.
 
     Mean over seeds with the half-width of its 95% interval, in per cent, and the paired gain over
@@ -159,10 +160,12 @@ def command(
     """
     style = style or (style_of(output) if output else "table")
     choices = dict.fromkeys(("last", choice))
+    selection = options.select(
+        runs, dataset, preset, choices, view == "classes", merge_versions, strict, without
+    )
+    damaged: list[UserError] = []
     tables = compare_tables(
-        options.select(
-            runs, dataset, preset, choices, view == "classes", merge_versions, strict, without
-        ).boards,
+        selection.boards,
         view=view,
         methods=options.names_or_all(methods, "--methods"),
         sort=sort,
@@ -171,12 +174,14 @@ def command(
         ablated=ablated,
         paper=paper,
         tell=lambda text: click.echo(text, err=True),
+        damaged=damaged,
     )
     if columns:
         tables = with_columns(tables, options.names(columns, "--columns"))
     if std:
         tables = with_deviations(tables)
     _print(tables, Printing(style, rules, notes, legend), output)
+    return 1 if damaged else selection.exit_code
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,11 @@ class Selection:
     boards: "list[Leaderboard]"
     skipped: int  # records that could not be read
 
+    @property
+    def exit_code(self) -> int:
+        """1 if something was skipped: a script must notice it."""
+        return 1 if self.skipped else 0
+
     def of(self, methods: Sequence[str]) -> "list[Leaderboard]":
         """The leaderboards with the rows of these methods only; empty: all."""
         from sdgbench.leaderboard import selection

@@ -89,7 +89,7 @@ def command(
     without: str,
     runs: tuple[Path, ...],
     data: Path,
-) -> None:
+) -> int:
     """Draw figures as files: bars, heatmap, severity, scatter, curves, sweep, meta; else all these.
 
     sweep: the score against each parameter that runs differ in; meta: gains by meta-learning.
@@ -139,3 +139,4 @@ def command(
         raise UserError(f"Nothing was drawn: the records do not allow {'; '.join(reasons)}.")
     for path in written:
         click.echo(path)
+    return selection.exit_code

@@ -53,7 +53,7 @@ def command(
     without: str,
     runs: tuple[Path, ...],
     data: Path,
-) -> None:
+) -> int:
     """Write tables, figures and sample images as one HTML file that needs no network.
 
     Each number leads to the settings of the records behind it.
@@ -82,3 +82,4 @@ def command(
     text = page.render(boards, collect, selection.skipped, paper_tables, VIEWS, COLOUR_ORDER)
     size = page.write(output, text)
     click.echo(f"Wrote {output} ({size / 1e6:.2f} MB).")
+    return selection.exit_code

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from sdgbench.cli import options
+from sdgbench.errors import UserError
 
 STYLES = {
     "running": "cyan",
@@ -29,10 +30,11 @@ Examples:
 @click.option("--all", "everything", is_flag=True, help="List the finished runs one by one.")
 @click.option("--json", "as_json", is_flag=True, help="Print all runs as JSON.")
 @options.runs
-def command(everything: bool, as_json: bool, runs: Path) -> None:
+def command(everything: bool, as_json: bool, runs: Path) -> int:
     """Show the state and progress of all runs: running, failed, pending, interrupted, done.
 
-    Reads the runs folder alone, so it works on every machine that sees it.
+    Reads the runs folder alone, so it works on every machine that sees it. Exit code 1 when a
+    file there is damaged; it is named, and the rest is shown.
     """
     import msgspec
     from rich.console import Console
@@ -42,13 +44,18 @@ def command(everything: bool, as_json: bool, runs: Path) -> None:
     from sdgbench.launch.columns import two_widths
     from sdgbench.launch.matrix_file import matrices
     from sdgbench.launch.status import counts, run_statuses
+    from sdgbench.leaderboard.selection import skipped
 
-    statuses, under_way = run_statuses(runs), matrices(runs)
+    damaged: list[UserError] = []
+    statuses, under_way = run_statuses(runs, problems=damaged), matrices(runs)
+    for line in skipped(damaged):
+        click.echo(line, err=True)
+    code = 1 if damaged else 0
     counted = counts(statuses)
     if as_json:
         content = msgspec.to_builtins({"counts": counted, "matrices": under_way, "runs": statuses})
         click.echo(json.dumps(content, indent=2, ensure_ascii=False))
-        return
+        return code
     console = Console(highlight=False)
     if not statuses and not under_way:
         state = "is empty" if runs.exists() else "does not exist"
@@ -56,7 +63,7 @@ def command(everything: bool, as_json: bool, runs: Path) -> None:
             f"No runs: the folder {escape(str(runs))} {state}. Make some: sdgbench run --help",
             soft_wrap=True,
         )
-        return
+        return code
     parts = [f"[{STYLES[state]}]{count} {state}[/]" for state, count in counted.items() if count]
     console.print(f"{len(statuses)} run{'s'[: len(statuses) > 1]}: {', '.join(parts)}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -87,3 +94,4 @@ def command(everything: bool, as_json: bool, runs: Path) -> None:
             "Failed runs are tried again with --retry, or once their method's file was edited.",
             style="dim",
         )
+    return code

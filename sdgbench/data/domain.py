@@ -108,17 +108,22 @@ class Domain:
     streams: bool = False  # read batch by batch from disk, never held as a whole
 
     def __post_init__(self) -> None:
+        for what, array in (("images", self.images), ("labels", self.labels)):
+            if not isinstance(array, (np.ndarray, LazyRows)) and not hasattr(array, "dtype"):
+                raise BadData(f"{self.name}: {what} must be an array, not a {type(array).__name__}")
         if self.images.dtype != np.uint8 or self.images.ndim != 4 or self.images.shape[1] != 3:
             raise BadData(
                 f"{self.name}: images must be uint8 (N, 3, H, W), not "
                 f"{self.images.dtype} {tuple(self.images.shape)}"
             )
+        if not self.labels.ndim:
+            raise BadData(f"{self.name}: labels must be an array of one or more axes")
         if len(self.images) != len(self.labels) or not len(self.images):
             raise BadData(
                 f"{self.name}: needs one label per image and at least one image, not "
                 f"{len(self.labels)} labels for {len(self.images)} images"
             )
-        if not np.issubdtype(self.labels.dtype, np.integer):
+        if self.labels.dtype.kind not in "iu":  # durations count as np.integer
             raise BadData(f"{self.name}: labels must be integers, not {self.labels.dtype}")
 
     def __len__(self) -> int:

@@ -125,6 +125,8 @@ def read_zip_text(path: Path) -> Arrays:
 def _usps(values: np.ndarray, labels: np.ndarray) -> Arrays:
     if not (np.isfinite(values).all() and (labels == np.rint(labels)).all()):
         raise ValueError("it has values that are not numbers")
+    if labels.min(initial=0) < 0 or labels.max(initial=0) > 9:
+        raise ValueError("its labels are not digits")
     pixels = np.rint((values + 1) / 2 * 255).clip(0, 255).astype(np.uint8)
     return pixels.reshape(-1, 16, 16), labels.astype(np.int64)
 
@@ -197,4 +199,7 @@ def _decoded(data: bytes, path: Path, size: tuple[int, int] | None) -> np.ndarra
 
 
 def _class_number(label: str | int, classes: Sequence[str]) -> int:
-    return classes.index(label) if isinstance(label, str) else label
+    number = classes.index(label) if isinstance(label, str) else label
+    if type(number) is not int:  # a float would be cut to an integer
+        raise ValueError("its labels are neither names of classes nor integers")
+    return number

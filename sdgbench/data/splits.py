@@ -18,7 +18,7 @@ import numpy as np
 
 from sdgbench import storage
 from sdgbench.data.domain import Arrays, content_sha256, load_array
-from sdgbench.errors import UserError
+from sdgbench.errors import UserError, explain_os_errors
 
 State = Literal["verified", "unverified", "regenerated", "missing"]
 
@@ -39,7 +39,7 @@ class File:
         if not (self.md5 or self.sha256) or (self.size and path.stat().st_size != self.size):
             return False
         kind, expected = ("sha256", self.sha256) if self.sha256 else ("md5", self.md5)
-        with path.open("rb") as stream:
+        with storage.open_regular(path) as stream:
             return hashlib.file_digest(stream, kind).hexdigest() == expected
 
 
@@ -94,6 +94,14 @@ class StoredSplit:
             )
             for name in ("images", "labels")
         )
+        try:
+            _check_arrays(images, labels)
+            if not len(images) == len(labels) == self.metadata.get("count", len(images)):
+                raise ValueError(f"{len(images)} images and {len(labels)} labels")
+        except ValueError as error:
+            raise UserError(
+                f"{self.folder} is damaged ({error}). Delete it and import it again."
+            ) from None
         return images, labels
 
     def size(self) -> int:
@@ -140,7 +148,7 @@ class SplitStore:
         folder = self.root / name
         check_space(self.root, images.nbytes)
         with storage.locked(folder, wait=3600):
-            with suppress(FileNotFoundError):
+            with explain_os_errors("replace", folder / "part.json"), suppress(FileNotFoundError):
                 (folder / "part.json").unlink()
             storage.write_atomic(folder / "images.npy", lambda file: np.save(file, images))
             storage.write_atomic(folder / "labels.npy", lambda file: np.save(file, labels))
@@ -179,6 +187,7 @@ def import_split(
     for candidate in split.candidates(folder):
         try:
             arrays = candidate.read()
+            _check_arrays(*arrays)
         except Exception as error:  # readers of foreign formats raise errors of any kind
             problems.append(f"{candidate.paths[0]} cannot be read ({_in_words(error)})")
             continue
@@ -203,6 +212,14 @@ def import_split(
     if problems:
         raise UserError(f"{split.name}: {'; '.join(problems)}.")
     raise FileNotFoundError(split.name)
+
+
+def _check_arrays(images: np.ndarray, labels: np.ndarray) -> None:
+    """Refuse what no file of the public sets holds, such as numbers of another type."""
+    if images.dtype != np.uint8 or images.ndim not in (3, 4):
+        raise ValueError(f"its images are {images.dtype} {images.shape}, not bytes")
+    if labels.dtype.kind not in "iu" or not labels.ndim:
+        raise ValueError(f"its labels are {labels.dtype} {labels.shape}, not integers")
 
 
 def _in_words(error: Exception) -> str:

@@ -1,11 +1,11 @@
 """Recomputes a record's numbers from its stored predictions and the data."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -14,8 +14,7 @@ from sdgbench import registry, storage
 from sdgbench.data.domain import Domain
 from sdgbench.dataset import Dataset
 from sdgbench.errors import MissingData
-from sdgbench.evaluation import hulls, metrics
-from sdgbench.evaluation.claims import contradictions, missing_hashes
+from sdgbench.evaluation import claims, hulls, metrics
 from sdgbench.evaluation.evaluator import summarise
 from sdgbench.records import badges
 from sdgbench.records.arrays import PREDICTIONS, read_arrays
@@ -24,13 +23,12 @@ from sdgbench.records.scores import DomainScore
 from sdgbench.version import version
 
 NOT_RECOMPUTED = (
-    "source validation, efficiency, cost, transport and areas in the embedding (nothing is stored "
-    "to recompute them from)"
+    "source validation, efficiency, cost, transport, areas in the embedding, times, machine and "
+    "versions (nothing is stored to recompute them from)"
 )
-DISPENSABLE = (
-    hulls.FILE,
-    "checkpoint.pt",
-)  # files that no score depends on: published records leave them out
+# Files that no score depends on: published records leave them out.
+DISPENSABLE = (hulls.FILE, claims.CHECKPOINT)
+State = Literal["verified", "unverified", "differs"]
 
 
 @dataclass(frozen=True)
@@ -40,17 +38,19 @@ class Verdict:
     numbers: int  # that were recomputed
     differences: tuple[str, ...]  # in full sentences
     unchecked: tuple[str, ...] = ()  # domains whose data are not here
-    unhashed: tuple[str, ...] = ()  # files without a hash in the record
+    unconfirmed: tuple[str, ...] = ()  # what else nothing here confirms, in full sentences
 
     @property
-    def ok(self) -> bool:
-        """Everything that could be recomputed came out the same."""
-        return not self.differences
+    def state(self) -> State:
+        """Unverified: nothing differs, but not everything could be checked."""
+        if self.differences:
+            return "differs"
+        return "unverified" if self.unchecked or self.unconfirmed else "verified"
 
     @property
     def is_complete(self) -> bool:
-        """Every score was recomputed, and came out the same."""
-        return self.ok and not self.unchecked
+        """Every score was recomputed and came out the same, and nothing else is open."""
+        return self.state == "verified"
 
     def as_file(self, record: Record, folder: Path) -> badges.Verification:
         """What ``verification.json`` says of a complete verification of this folder."""
@@ -65,8 +65,12 @@ def verify(record: Record, folder: Path, data_root: Path) -> Verdict:
     spec.check_dataset_version()
     dataset = spec.dataset_class(data_root, spec.build_options(), spec.build_recipe())
     recipe = spec.build_recipe()
-    differences = [*contradictions(record, folder), *_file_differences(record, folder)]
     predictions = read_arrays(folder / PREDICTIONS)
+    differences = [
+        *claims.contradictions(record, folder),
+        *claims.domains_of_predictions(record, predictions),
+        *_file_differences(record, folder),
+    ]
     unchecked: list[str] = []
     numbers = 0
     truths: dict[str, Domain] = {}
@@ -112,14 +116,29 @@ def verify(record: Record, folder: Path, data_root: Path) -> Verdict:
         if not stated.sha256:
             continue
         try:
-            actual_source = _source(dataset, split).sha256()
+            source = _source(dataset, split)
         except MissingData:
             unchecked.append(f"the source ({split})")
             continue
-        numbers += 1
-        if actual_source != stated.sha256:
-            differences.append(f"source, {split}: its sha256 is {actual_source}, not the record's.")
-    return Verdict(numbers, tuple(differences), tuple(unchecked), tuple(missing_hashes(record)))
+        numbers += 2
+        actual = {"count": len(source), "sha256": source.sha256()}
+        differences += _differences(f"source, {split}", msgspec.to_builtins(stated), actual)
+    unconfirmed = [*claims.unconfirmed(record), *_hidden_flags(record, dataset, truths, unchecked)]
+    return Verdict(numbers, tuple(differences), tuple(unchecked), tuple(unconfirmed))
+
+
+def _hidden_flags(
+    record: Record, dataset: Dataset, domains: Iterable[str], unchecked: Sequence[str]
+) -> Iterator[str]:
+    """What the data are marked with here; the marks of a dataset are those of what it opened."""
+    if unchecked or type(dataset).data_flags is Dataset.data_flags:
+        return
+    dataset.prepare()
+    for name in domains:
+        dataset.target(name)
+    if record.elsewhere is None:
+        dataset.source("train")
+    yield from claims.hidden_flags(record.flags, dataset.data_flags())
 
 
 def _means(result: ChoiceResult) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from sdgbench.evaluation import efficiency
 from sdgbench.evaluation.evaluator import Weights, evaluate, summarise
 from sdgbench.launch.build_record import data_flags, machine_of
 from sdgbench.records import arrays, provenance
+from sdgbench.records.consistency import foreign_id
 from sdgbench.records.reading import encode
 from sdgbench.records.schema import Choice, Cost, Elsewhere, Record, utc_now
 from sdgbench.reporter import Reporter
@@ -104,8 +105,7 @@ def score_model(
             )
         seconds = time.perf_counter() - began
         costs = efficiency.measure(method, quickly=spec.preset == "smoke")
-    identity = f"{spec.id} {described.weights_sha256}"
-    run_id = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    run_id = foreign_id(spec.id, described.weights_sha256)
     folder = runs / spec.dataset / folder_name / run_id
     with storage.locked(folder):
         arrays.write_arrays(folder / arrays.PREDICTIONS, evaluation.predictions)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 import msgspec
 from rich.console import Console
@@ -22,6 +22,7 @@ from sdgbench.launch.whole_run import WholeRun
 from sdgbench.records.schema import utc_now
 from sdgbench.reporter import PlannedStage, Reporter, Silent
 
+Seconds = Annotated[int, msgspec.Meta(ge=-(10**10), le=10**10)]
 PROGRESS_FILE = "progress.json"  # in a run's folder while it runs, and after a stop
 
 
@@ -33,13 +34,13 @@ class RunProgress(msgspec.Struct, frozen=True):
     total: int
     loss: float | None
     rate: float  # images per second
-    seconds_left: int | None  # of the stage
+    seconds_left: Seconds | None  # of the stage
     time: str  # when it was written
     host: str
-    pid: int
+    pid: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
     stopped: str | msgspec.UnsetType = msgspec.UNSET  # why, once the run has stopped
     share: float | None = None  # of the whole run that is done, by expected cost
-    run_seconds_left: int | None = None
+    run_seconds_left: Seconds | None = None
 
     def __str__(self) -> str:
         return describe_progress(

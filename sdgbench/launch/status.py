@@ -66,17 +66,24 @@ class SpecFile(msgspec.Struct, frozen=True):
     tuned: str = ""
 
 
-def run_statuses(root: Path, specs: "dict[str, SpecFile] | None" = None) -> list[RunStatus]:
+def run_statuses(
+    root: Path,
+    specs: "dict[str, SpecFile] | None" = None,
+    problems: list[UserError] | None = None,
+) -> list[RunStatus]:
     """The status of all runs of a folder: running ones first, then by name.
 
     ``specs`` keeps what never changes, by folder, for a caller that looks again and again.
+    ``problems`` gets an error for each file that is damaged; its run is shown without it.
     """
     Store(root).check()
     known = {} if specs is None else specs
+    damaged: list[UserError] = [] if problems is None else problems
     statuses = []
-    for folder, names in _files_of_runs(root):
-        statuses.append(_run_status(folder, names))
-        if str(folder) not in known and (spec := _read(folder, "spec.json", names, SpecFile)):
+    for folder, names in _files_of_runs(root, damaged):
+        files = RunFiles(folder, names, damaged)
+        statuses.append(_run_status(files))
+        if str(folder) not in known and (spec := files.read("spec.json", SpecFile)):
             known[str(folder)] = spec
     statuses = _with_labels(statuses, [known.get(str(root / status.key)) for status in statuses])
     return sorted(
@@ -91,19 +98,40 @@ def counts(statuses: Iterable[RunStatus]) -> dict[State, int]:
     return {state: counted[state] for state in STATES}
 
 
-def _files_of_runs(root: Path) -> Iterator[tuple[Path, set[str]]]:
+@dataclass(frozen=True)
+class RunFiles:
+    """The small files of a run's folder."""
+
+    folder: Path
+    names: set[str]
+    problems: list[UserError]  # gets an error for each file that is damaged
+
+    def read(self, name: str, kind: type[T]) -> T | None:
+        """The content of a file; None if it is missing or damaged."""
+        if name not in self.names:
+            return None
+        try:
+            return storage.read_struct(self.folder / name, kind)
+        except UserError as error:
+            if os.path.lexists(self.folder / name):  # else it was deleted: a run has ended
+                self.problems.append(error)
+            return None
+
+
+def _files_of_runs(root: Path, problems: list[UserError]) -> Iterator[tuple[Path, set[str]]]:
     """Folders of runs and the names of their files; a folder with a lock alone is no run."""
     run_files = {"spec.json", RECORD, QUEUE_FILE, FAILURE_FILE}
-    for folder in map(Path, run_folders(root)):
+    for folder in map(Path, run_folders(root, problems=problems)):
         with suppress(OSError):  # deleted meanwhile, or no permission to read it
             names = set(os.listdir(folder))  # noqa: PTH208
             if names & run_files:
                 yield folder, names
 
 
-def _run_status(folder: Path, names: set[str]) -> RunStatus:
+def _run_status(files: RunFiles) -> RunStatus:
     """The status of a run, still without its label."""
-    progress = _read(folder, PROGRESS_FILE, names, RunProgress)
+    folder, names = files.folder, files.names
+    progress = files.read(PROGRESS_FILE, RunProgress)
     queued = None
     state: State
     if names & {RECORD, TRIAL}:
@@ -114,10 +142,10 @@ def _run_status(folder: Path, names: set[str]) -> RunStatus:
         state, detail = "running", ""
     elif FAILURE_FILE in names:
         state = "failed"
-        detail = str(_read(folder, FAILURE_FILE, names, Failure) or Failure())
+        detail = str(files.read(FAILURE_FILE, Failure) or Failure())
     elif QUEUE_FILE in names:
         state = "pending"
-        queued = _read(folder, QUEUE_FILE, names, QueuedJob)
+        queued = files.read(QUEUE_FILE, QueuedJob)
         detail = f"{queued.launcher} job {queued.job}" if queued else "job unknown"
     else:
         state, detail = "interrupted", _describe_interrupted(progress, names)
@@ -156,14 +184,6 @@ def _with_labels(
         )
         for status, label in zip(statuses, labels, strict=True)
     ]
-
-
-def _read(folder: Path, name: str, names: set[str], kind: type[T]) -> T | None:
-    """The content of a file; None if it is missing or damaged."""
-    if name in names:
-        with suppress(UserError):
-            return storage.read_struct(folder / name, kind)
-    return None
 
 
 def _is_alive(folder: Path, progress: RunProgress) -> bool:

@@ -94,7 +94,9 @@ def trained_run(
             [PlannedStage("evaluate", FORWARD_COST * images_after(len(validation)))],
             event_log,
         )
+        trainer.opened_files = lambda: list(opened.names)
         trainer.run()
+        opened.stop()
         yield TrainedRun(
             folder,
             dataset,
@@ -104,6 +106,6 @@ def trained_run(
             trainer,
             reporter,
             started,
-            opened.stop(),
+            trainer.position.opened_data,
             device.peak_memory(),
         )

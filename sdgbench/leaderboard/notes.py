@@ -9,6 +9,7 @@ from sdgbench.leaderboard.grouping import MOST_NAMES, Leaderboard, Row, shorten
 from sdgbench.records.schema import Tuned
 from sdgbench.spec.parameters import show
 
+MOST_REASONS = 2  # why runs of one row are unverified
 DATA_FLAGS = {"unverified_data": "unverified data", "regenerated": "regenerated"}
 
 
@@ -58,6 +59,9 @@ def _on_rows(rows: Sequence[Row]) -> Iterator[str]:
             yield f"{row.name}: {_search(row.tuned)}"
         if any(run.flags.pretrained for run in runs):
             yield f"{row.name}: starts from pretrained weights"
+        reasons = [f"seed {run.seed}: {run.unverified}" for run in runs if run.unverified]
+        if reasons:
+            yield f"{row.name}: unverified ({shorten(reasons, MOST_REASONS)})"
 
 
 def _search(tuned: Tuned) -> str:

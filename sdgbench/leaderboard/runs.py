@@ -14,6 +14,7 @@ from sdgbench.errors import UserError
 from sdgbench.leaderboard.environment import Environment, environment_of
 from sdgbench.leaderboard.protocol import KnownProtocols, Protocol, protocol_of
 from sdgbench.records.badges import Badge, badge_of
+from sdgbench.records.consistency import why_unverified
 from sdgbench.records.folders import run_folders
 from sdgbench.records.reading import read
 from sdgbench.records.schema import (
@@ -70,6 +71,7 @@ class Run:
     embedding: Embedding | None = None  # what area they cover
     tuned: Tuned | None = None  # how a search chose the setting; None: none did
     badge: Badge | None = None  # how far it is confirmed; None: it was not submitted
+    unverified: str = ""  # why its record cannot be verified; empty: nothing speaks against it
 
     @property
     def folder(self) -> Path | None:
@@ -135,6 +137,7 @@ def _as_run(
         embedding=record.embedding,
         tuned=record.tuned,
         badge=badge_of(path) if path else None,
+        unverified=why_unverified(record, path),
     )
 
 

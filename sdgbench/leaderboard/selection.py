@@ -19,7 +19,8 @@ def read(
     """Read all records of these folders; an error if there are none."""
     loaded = load(folders, choices, classes)
     if not loaded.runs and loaded.problems:
-        raise loaded.problems[0]
+        more = len(loaded.problems) - 1
+        raise UserError(f"{loaded.problems[0]}" + (f" {more} more cannot be read." if more else ""))
     if not loaded.runs:
         where = " ".join(map(str, folders))
         raise UserError(f"No finished runs match in {where}. Make one: {FIRST_RUN}")

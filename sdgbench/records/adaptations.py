@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from sdgbench import storage
 from sdgbench.errors import UserError
-from sdgbench.records.schema import Code, Machine, SplitContent
+from sdgbench.records.schema import Code, Flags, Machine, SplitContent
 from sdgbench.records.scores import Count, DomainScore
 from sdgbench.spec.run_spec import RunSpec
 
@@ -36,12 +36,12 @@ class Asked:
     run: str
     target: str
     drawn_from: Literal["train", "test"]  # the split of the target that samples come from
-    held_out: int  # images per class that the test split lends and is not tested on; 0: none
-    shots: int  # labelled images per class
-    draw: int
-    iterations: int
+    held_out: Count  # images per class that the test split lends and is not tested on; 0: none
+    shots: Count  # labelled images per class
+    draw: Count
+    iterations: Count
     lr: float
-    batch: int
+    batch: Count
 
     @property
     def id(self) -> str:
@@ -68,7 +68,7 @@ class Drawn(Struct, kw_only=True, frozen=True):
     """The labelled images that were learned from."""
 
     split: str  # of the target
-    of: Annotated[int, Meta(ge=1)]  # images in that split
+    of: Annotated[int, Meta(ge=1, le=2**62)]  # images in that split
     rows: list[int] = []  # which of them
     sha256: str | None = None  # of their content
 
@@ -121,6 +121,7 @@ def read(path: Path) -> Adaptation:
     try:
         adaptation = msgspec.convert(raw, Adaptation)
         adaptation.results.score("accuracy")
+        msgspec.convert(adaptation.flags, Flags)  # those that tables show must have their types
     except (msgspec.ValidationError, ValueError, TypeError, OverflowError) as error:
         raise UserError(f"{path} is damaged. Delete it: sdgbench adapt makes it again.") from error
     return adaptation

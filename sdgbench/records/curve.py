@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sdgbench.storage import open_regular
+from sdgbench.storage import open_regular, read_bytes
 
 CURVE_FILE = "train.jsonl"
 MOST_BYTES = 2**18  # that are read at a time
@@ -15,12 +15,12 @@ _CHECKED_BYTES = 128  # before a position, by which a file is known to be the sa
 
 
 def read_points(folder: Path) -> list[dict[str, Any]]:
-    """All points of a run's curve; a line that was cut off is left out."""
+    """All points of a run's curve; a line that is cut off or damaged is left out."""
     try:
-        text = (folder / CURVE_FILE).read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        data = read_bytes(folder / CURVE_FILE)
+    except OSError:  # such as a pipe in its place
         return []
-    return _points(text.splitlines())
+    return _points(data.decode(errors="replace").splitlines())
 
 
 @dataclass(frozen=True)

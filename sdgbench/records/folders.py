@@ -24,9 +24,24 @@ def run_folders(
     return [folder for folder in folders if os.path.lexists(f"{folder}/{containing}")]
 
 
-def record_files_below(folder: Path) -> list[Path]:
-    """All ``record.json`` at any depth below a folder, which need not be a whole runs folder."""
-    return sorted(folder.rglob("record.json"))  # which follows no links, either
+def record_files_below(folder: Path, problems: list[UserError] | None = None) -> list[Path]:
+    """All ``record.json`` at any depth below a folder, which need not be a whole runs folder.
+
+    Links to folders are not followed, as in ``run_folders``.
+    """
+    files = []
+    for parent, folders, names in os.walk(folder):
+        if problems is not None:
+            paths = (os.path.join(parent, name) for name in sorted(folders))  # noqa: PTH118
+            problems += [not_followed(path) for path in paths if os.path.islink(path)]  # noqa: PTH114
+        if "record.json" in names:
+            files.append(Path(parent, "record.json"))
+    return sorted(files)
+
+
+def not_followed(path: str) -> UserError:
+    """What a command says about a link in a runs folder."""
+    return UserError(f"{path} is a link, which is not followed.")
 
 
 def find_run(root: Path, start: str) -> Path:
@@ -72,7 +87,7 @@ def _subfolders(folder: str, problems: list[UserError] | None) -> list[str]:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
                 elif problems is not None and entry.is_symlink() and entry.is_dir():
-                    problems.append(UserError(f"{entry.path} is a link, which is not followed."))
+                    problems.append(not_followed(entry.path))
     except OSError:  # deleted meanwhile, or no permission to read it
         return []
     return sorted(folders)

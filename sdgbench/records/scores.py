@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 Fraction = Annotated[float, Meta(ge=0, le=1)]
-Count = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 class DomainScore(Struct, kw_only=True, frozen=True, omit_defaults=True):

@@ -28,7 +28,7 @@ def read(folder: Path | None) -> Curve:
         return curve
     before: dict[int, int] = {}  # the last step of each training phase
     for point in read_points(folder):
-        with suppress(ValueError, KeyError, TypeError):
+        with suppress(ValueError, KeyError, TypeError, OverflowError):
             _add(point, curve, before)
     return Curve(thin(curve.loss), thin(curve.validation))
 

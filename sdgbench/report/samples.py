@@ -5,7 +5,6 @@ if its domain's content is that of the records: predictions on other content wou
 """
 
 import colorsys
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sdgbench import registry
 from sdgbench.errors import UserError, unknown
 from sdgbench.leaderboard import Leaderboard, Row, Run, corruption_metrics
+from sdgbench.records.arrays import read_arrays
 from sdgbench.report.series import CHOICE, ordered
 
 if TYPE_CHECKING:
@@ -112,14 +112,9 @@ def _chosen(board: Leaderboard, first: Sequence[str]) -> list[Chosen]:
 
 def _read(path: Path) -> Predictions:
     """The predictions of the ranked weights by domain; empty: missing or damaged."""
-    import numpy as np
-
     prefix = f"{CHOICE}/"
-    try:
-        with np.load(path) as stored:
-            return {k.removeprefix(prefix): stored[k] for k in stored if k.startswith(prefix)}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-        return {}
+    stored = read_arrays(path)
+    return {k.removeprefix(prefix): stored[k] for k in stored if k.startswith(prefix)}
 
 
 def _shown_domains(board: Leaderboard) -> list[str]:

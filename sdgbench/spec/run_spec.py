@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,8 @@ class RunSpec:
     @property
     def id(self) -> str:
         """A hash of all fields: the same specification has the same id."""
-        values = asdict(self)
+        # Not asdict, which copies everything: tables compute thousands of ids.
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         if self.precision == DEFAULT_PRECISION:  # ids are older than the choice of precision
             del values["precision"]
         if not self.tuned:  # and older than searches

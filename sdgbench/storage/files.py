@@ -99,6 +99,13 @@ def write_at(path: Path, data: bytes, start: int, offset: int) -> None:
         file.write(data)
 
 
+def overwrite(path: Path, data: bytes) -> None:
+    """Write a small file in place; a link or a pipe in its place is an OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NOT_FOLLOWING | _NOT_BLOCKING
+    with os.fdopen(os.open(path, flags, 0o666), "wb") as file:
+        file.write(data)
+
+
 def cut(path: Path, size: int) -> None:
     """Shorten a file to ``size`` bytes; a link in its place is an OSError."""
     descriptor = os.open(path, os.O_WRONLY | _NOT_FOLLOWING | _NOT_BLOCKING)
@@ -179,7 +186,7 @@ def read_struct(path: Path, kind: type[T]) -> T:
     """Read a JSON file as a ``msgspec.Struct``; a UserError names a file that does not fit."""
     try:
         return msgspec.convert(read_json(path), kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, ValueError, OverflowError) as error:  # such as 10^400
         raise UserError(f"{path} is damaged ({error}). Delete it.") from error
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from sdgbench.errors import UserError, explain_os_errors
-from sdgbench.storage.files import open_regular, read_bytes, refuse_link
+from sdgbench.storage.files import open_regular, overwrite, read_bytes, refuse_link
 
 try:
     import fcntl
@@ -32,6 +32,8 @@ def locked(folder: Path, wait: float = 0) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
     for path in (folder, folder / "lock", folder / "owner"):
         refuse_link(path)
+    if (folder / "lock").exists() and not (folder / "lock").is_file():
+        raise UserError(f"{folder / 'lock'} is not a regular file. Delete it.")
     # Not bound to a thread: another one may leave the block, such as a timer.
     wait = max(wait, LOCK_PROBE_SECONDS)
     lock = FileLock(folder / "lock", timeout=wait, thread_local=False)
@@ -42,7 +44,7 @@ def locked(folder: Path, wait: float = 0) -> Iterator[None]:
             raise UserError(f"{folder} is in use by {_owner(folder)}. Wait or stop it.") from None
     try:
         with suppress(OSError):  # only for messages: not worth failing for
-            (folder / "owner").write_text(f"{socket.gethostname()} pid {os.getpid()}\n")
+            overwrite(folder / "owner", f"{socket.gethostname()} pid {os.getpid()}\n".encode())
         yield
     finally:
         lock.release()

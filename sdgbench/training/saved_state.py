@@ -29,6 +29,7 @@ class Position:
     images_with_gradient: int = 0
     starts: int = 0  # how often the run was started or resumed
     machines: list[dict[str, Any]] = field(default_factory=list)  # that it ran on, in order
+    opened_data: list[str] = field(default_factory=list)  # files that the method opened
     best: dict[str, Any] | None = None  # by source validation: step, score, weights
     last_score: float | None = None  # of source validation
     loss_sum: Tensor | float = 0.0
@@ -48,6 +49,7 @@ class _PositionFields(msgspec.Struct, forbid_unknown_fields=True):
     machines: list[dict[str, Any]]
     last_score: float | None
     curve_sha256: str = ""
+    opened_data: list[str] = []
 
 
 class _Best(msgspec.Struct):

@@ -48,6 +48,7 @@ class Trainer:
         self.method, self.folder, self.run_id, self.reporter = method, folder, run_id, reporter
         self.checkpoint_seconds, self.should_stop = checkpoint_seconds, should_stop
         self.later = later
+        self.opened_files: Callable[[], Sequence[str]] = tuple  # of the data folder, by the method
         self.device, self.recipe, self.seed = method.device, method.recipe, method.seed
         self.source = open_images(source, self.device)
         self.validation = open_images(validation, self.device)
@@ -279,6 +280,8 @@ class Trainer:
 
     def _write(self, finished: bool) -> None:
         self._curve.sync()
+        opened = dict.fromkeys([*self.position.opened_data, *self.opened_files()])
+        self.position.opened_data = list(opened)
         self.position.curve_sha256 = self._curve.sha256
         checkpoint.save(
             self.path,

@@ -288,7 +288,7 @@ def test_a_record_of_a_newer_schema(cli, tmp_path):
     # Next to a good record it is named, and the table is still printed.
     assert cli(*RUN, "--seeds", "1").code == 0
     compared = cli("compare")
-    assert compared.code == 0
+    assert compared.code == 1
     assert "Skipped:" in compared.err
     assert "erm" in compared.out
 

@@ -3,12 +3,15 @@
 import bz2
 import gzip
 import io
+import os
 import pickle
+import shutil
 import stat
 import struct
 import tarfile
 import zipfile
 import zlib
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,7 +20,11 @@ from scipy.io import savemat
 
 from sdgbench.data import archives, decoding, readers
 from sdgbench.data.archives import unpack
+from sdgbench.data.downloaded_dataset import DownloadedDataset
+from sdgbench.data.obtain_splits import import_splits
 from sdgbench.data.pickles import read_pickle
+from sdgbench.data.splits import Candidate, DataSplit, SplitStore
+from sdgbench.datasets.cifar10c import Cifar10C
 from sdgbench.errors import UserError
 
 # Pickles -------------------------------------------------------------------------------------
@@ -241,8 +248,6 @@ def test_a_file_of_matlab_7_3_says_so(tmp_path):
 
 
 def test_a_pipe_in_place_of_a_file_does_not_block(tmp_path):
-    import os
-
     os.mkfifo(tmp_path / "x")
     for read in (
         readers.read_idx,
@@ -301,3 +306,142 @@ def test_a_damaged_part_is_named_and_imported_again(content, cli, tmp_path):
     assert done.code == 0
     assert "syn-test: unverified, 9,553 images" in done.out
     assert "svhn-test: missing. not found in this folder; " in done.out
+
+
+# Imports: one line for each bad file, and the rest is imported ------------------------------------
+
+
+def npy(header, version=b"\x01\x00", length=None):
+    """A .npy file with a header of one's choice."""
+    text = header.encode()
+    size = struct.pack("<H" if version == b"\x01\x00" else "<I", length or len(text))
+    return b"\x93NUMPY" + version + size + text
+
+
+def saved(array, pickled=False):
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=pickled)
+    return buffer.getvalue()
+
+
+ROWS = np.zeros((2, 3072), np.uint8)
+BAD_BATCHES = {
+    "data_batch_1": POINTERS,
+    "data_batch_2": pickle.dumps({b"data": ROWS, b"labels": [0.5, "x"]}, 2),
+    "data_batch_3": b"\x80\x02" + b"]" * 10**5 + b".",
+    "data_batch_4": b"",
+    "data_batch_5": pickle.dumps({b"data": ROWS, b"labels": [1]}, 2),
+    "test_batch": pickle.dumps([ROWS], 2),
+}
+SHAPE = "{'descr': '|u1', 'fortran_order': False, 'shape': %s}\n"
+BAD_ARRAYS = {
+    "fog.npy": npy(SHAPE % "(1000000000000, 32, 32, 3)"),
+    "frost.npy": npy(SHAPE % "(-1, 32, 32, 3)"),
+    "snow.npy": saved(np.array([None, {}]), pickled=True),
+    "brightness.npy": npy(SHAPE % "(2, 32, 32, 3)", b"\x03\x00", 2**31 - 1),
+    "contrast.npy": saved(np.array(7, np.uint8)),
+    "pixelate.npy": saved(np.zeros((2, 32, 32, 3))),
+    "elastic_transform.npy": npy("__import__('os').system('true')\n"),
+    "jpeg_compression.npy": npy(SHAPE % "(2, 32, 32, 3)")[:40],
+    "gaussian_noise.npy": saved(np.zeros((2, 32, 32, 3), np.uint8)),
+}
+
+
+@pytest.mark.parametrize("labels", [np.array([0.5, 1.5]), np.array(["0", "1"]), np.arange(3)])
+def test_bad_batches_and_arrays_are_one_line_each(labels, tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name, content in {**BAD_BATCHES, **BAD_ARRAYS, "labels.npy": saved(labels)}.items():
+        (folder / name).write_bytes(content)
+    remarks = {
+        split.name.partition("-")[2]: remark
+        for split, stored, remark in import_splits(Cifar10C, folder, tmp_path / "data", trust=True)
+        if stored is None
+    }
+    assert len(remarks) == len(Cifar10C.splits)
+    for name in (*BAD_BATCHES, *BAD_ARRAYS):
+        remark = remarks[name.removesuffix(".npy")]
+        assert f"{name} cannot be read (" in remark or f"{name} has 2 images" in remark, name
+        assert remark.count("\n") == 0
+    assert remarks["shot_noise"].startswith("not found")
+
+
+def tiny_split(name):
+    def candidates(folder):
+        for path in sorted(folder.glob(f"{name}.mat")):
+            yield Candidate((path,), partial(readers.read_mat, path))
+
+    return DataSplit(name, 3, candidates)
+
+
+class Tiny(DownloadedDataset):
+    """Two splits of three images."""
+
+    name, splits = "tiny", (tiny_split("first"), tiny_split("second"))
+
+
+def put(path, kind):
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "loop":
+        path.symlink_to(path)
+    elif kind != "gone":
+        path.write_bytes(kind)
+
+
+BAD = ("folder", "pipe", "loop", "gone", b"", b"\x93NUMPY\x01\x00\xff\xff", saved(np.zeros(7)))
+
+
+@pytest.mark.parametrize("name", ["part.json", "images.npy", "labels.npy", "lock", "owner"])
+@pytest.mark.parametrize("kind", BAD, ids=range(len(BAD)))
+def test_a_damaged_part_folder_stops_nothing(name, kind, tmp_path):
+    for split in Tiny.splits:
+        digits(tmp_path / f"{split.name}.mat")
+    data = tmp_path / "data"
+    outcomes = list(import_splits(Tiny, tmp_path, data, trust=True))
+    assert [stored.state for _, stored, _ in outcomes] == ["unverified", "unverified"]
+    put(data / "parts" / "first" / name, kind)
+    store = SplitStore(data)
+    for use in (store.verify, lambda split: store.get(split.name).load()):
+        try:
+            use(Tiny.splits[0])
+        except (UserError, AttributeError):  # AttributeError: of None, the part is gone
+            continue
+    (_, first, remark), (_, second, _) = import_splits(Tiny, tmp_path, data, trust=True)
+    assert second.state == "unverified"
+    assert first is not None or name in remark
+    assert remark.count("\n") == 0
+
+
+def test_a_part_that_is_a_file_is_named(tmp_path):
+    for split in Tiny.splits:
+        digits(tmp_path / f"{split.name}.mat")
+    (tmp_path / "data/parts").mkdir(parents=True)
+    (tmp_path / "data/parts/first").write_bytes(b"")
+    (_, first, remark), (_, second, _) = import_splits(Tiny, tmp_path, tmp_path / "data", True)
+    assert first is None
+    assert "There is a file where a folder is needed" in remark
+    assert second.state == "unverified"
+
+
+HOSTILE_PARTS = {
+    "images.npy": (np.zeros((3, 32, 32, 3)), np.zeros((2, 32, 32, 3), np.uint8), np.zeros(3, "S4")),
+    "labels.npy": (np.array([0.5, 1, 2]), np.array(["a"] * 3), np.arange(4), np.array(1)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_PARTS)
+def test_hostile_arrays_in_a_part_are_refused_at_opening(name, tmp_path):
+    digits(tmp_path / "first.mat")
+    list(import_splits(Tiny, tmp_path, tmp_path / "data", trust=True))
+    stored = SplitStore(tmp_path / "data").get("first")
+    stored.load()
+    for array in HOSTILE_PARTS[name]:
+        np.save(stored.folder / name, array)
+        with pytest.raises(UserError, match="is damaged"):
+            stored.load()

@@ -7,7 +7,9 @@ import pytest
 
 from sdgbench.data.domain import Domain, lazy_rows
 from sdgbench.data.validation import check_domain
+from sdgbench.dataset import Dataset
 from sdgbench.errors import BadData, UserError
+from sdgbench.recipe import Recipe
 from sdgbench.task import Classification, Segmentation
 
 FOUR = Classification(4)
@@ -121,6 +123,92 @@ def test_labels_are_read_in_blocks(monkeypatch):
 def test_arrays_that_are_no_domain_are_refused_in_one_line(images, labels, message):
     with pytest.raises(UserError, match=message):
         Domain("odd", images, np.asarray(labels))
+
+
+# Hostile arrays: whatever a dataset hands out is refused when it is opened -----------------------
+
+IMAGES = np.zeros((4, 3, 8, 8), np.uint8)
+LABELS = np.arange(4)
+HOSTILE_LABELS = {
+    "floats": LABELS + 0.5,
+    "whole floats": LABELS.astype(float),
+    "not numbers": np.full(4, np.nan),
+    "complex": LABELS.astype(complex),
+    "text": np.array(["0", "1", "2", "3"]),
+    "bytes": np.array([b"0", b"1", b"2", b"3"]),
+    "objects": np.array([0, 1, 2, None]),
+    "truth values": LABELS > 1,
+    "times": LABELS.astype("M8[s]"),
+    "durations": LABELS.astype("m8[s]"),
+    "records": np.zeros(4, [("label", int)]),
+    "shifted by 256": LABELS + 256,
+    "shifted by -256": LABELS - 256,
+    "beyond 63 bits": np.full(4, 2**63, np.uint64),
+    "the lowest": np.full(4, np.iinfo(np.int64).min),
+    "one too many classes": np.array([0, 1, 2, 4]),
+    "no axis": np.array(3),
+    "two axes": LABELS.reshape(4, 1),
+    "too few": LABELS[:3],
+    "none": LABELS[:0],
+    "a list": [0, 1, 2, 3],
+    "nothing": None,
+}
+HOSTILE_IMAGES = {
+    "floats": IMAGES.astype(float),
+    "truth values": IMAGES > 0,
+    "objects": np.full((4, 3, 8, 8), None),
+    "records": np.zeros((4, 3, 8, 8), [("a", np.uint8)]),
+    "16 bits": IMAGES.astype(np.uint16),
+    "channels last": IMAGES.transpose(0, 2, 3, 1),
+    "four channels": np.zeros((4, 4, 8, 8), np.uint8),
+    "five axes": IMAGES[..., None],
+    "no axis": np.array(0, np.uint8),
+    "no pixels": np.zeros((4, 3, 0, 0), np.uint8),
+    "none": IMAGES[:0],
+    "a list": [[0]],
+}
+
+
+class Handed(Dataset):
+    """Hands out whatever it is given."""
+
+    name, task = "handed", FOUR
+
+    def __init__(self, images, labels):
+        self.options, self.recipe_used = (
+            None,
+            Recipe(network="convnet-2", lr=1e-3, steps=3, image_size=(8, 8)),
+        )
+        self.images, self.labels = images, labels
+
+    def source(self, split):
+        return Domain("photo", self.images, self.labels)
+
+    def target(self, name):
+        return Domain(name, self.images, self.labels)
+
+
+def test_what_fits_is_opened():
+    assert len(Handed(IMAGES, LABELS).open_source("train")) == 4
+    wide = Handed(IMAGES, np.array([0, 300, 699, 5]))
+    wide.task = Classification(700)  # more classes than a byte holds are fine
+    assert wide.open_source("train").labels.max() == 699
+
+
+@pytest.mark.parametrize("what", HOSTILE_LABELS)
+def test_hostile_labels_are_refused_at_opening(what):
+    handed = Handed(IMAGES, HOSTILE_LABELS[what])
+    for opened in (lambda: handed.open_source("train"), lambda: handed.open_target("sketch")):
+        with pytest.raises(BadData, match="label"):
+            opened()
+
+
+@pytest.mark.parametrize("what", HOSTILE_IMAGES)
+def test_hostile_images_are_refused_at_opening(what):
+    handed = Handed(HOSTILE_IMAGES[what], LABELS)
+    for opened in (lambda: handed.open_source("val"), lambda: handed.open_target("sketch")):
+        with pytest.raises(BadData, match="image"):
+            opened()
 
 
 # A dataset of the user's own ---------------------------------------------------------------

@@ -1,97 +1,269 @@
-"""``make soak``: the tests of damage with more mutations, again and again, and random kills.
+"""``make soak``: damage files, lose power and kill runs for some minutes, and count it all.
 
-Each round has other random numbers. Prints what was tried, and what went wrong.
+Each round has other random numbers: the tests of damage with more mutations, then a matrix that is
+killed at random moments until it is finished. The weights must equal those of a matrix that was
+left alone. The modes of running take turns; those that this machine lacks are named and left out.
 """
 
 import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-MUTATIONS, FILES, STATES = 300, 12, 30
-RUN = ("run", "--method", "erm,mada", "--dataset", "digits-mini", "--preset", "smoke")
-MODES = ((), ("--jobs", "2"))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+import slurm_cluster  # noqa: E402
+from fuzz import counts  # noqa: E402
+
+MUTATIONS, STATES = 300, 30  # of each kind of file, and crash states, in a round
+MOST_KILLS = 60  # of one matrix
+LONGEST = 1200.0  # seconds after which a command counts as hanging
+TESTS = ("tests/fuzz", "tests/storage/test_crash_points.py", "tests/training/test_damage.py")
+KINDS = ("lost", "different", "traceback", "hang", "silent")
+RUN = ("--method", "erm,mada", "--dataset", "digits-mini", "--preset", "smoke")
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+
+
+@dataclass
+class Tally:
+    """What was tried, and what went wrong."""
+
+    tried: Counter[str] = field(default_factory=Counter)
+    wrong: list[tuple[str, str]] = field(default_factory=list)  # kind and what happened
+
+    def add(self, kind: str, text: str) -> None:
+        self.wrong.append((kind, text))
+
+    def __str__(self) -> str:
+        kinds = Counter(kind for kind, _ in self.wrong)
+        lines = ["tried: " + ", ".join(f"{n:,} {what}" for what, n in sorted(self.tried.items()))]
+        lines.append("wrong: " + ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS))
+        return "\n".join(lines + [f"  {kind}: {text}" for kind, text in self.wrong])
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One way to run a matrix."""
+
+    name: str
+    before: tuple[str, ...] = ("-m", "sdgbench")  # after the interpreter
+    options: tuple[str, ...] = ()
+    like: str = ""  # the mode that its weights must equal; empty: its own, left alone
+
+    def command(self, runs: Path, data: Path) -> list[str]:
+        before = [text.format(port=free_port()) for text in self.before]
+        folders = ("--runs", str(runs), "--data", str(data), "--checkpoint-minutes", "0")
+        return [sys.executable, *before, "run", *RUN, *folders, *self.options]
+
+
+ALONE = Mode("alone")
+TORCHRUN = (
+    "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "{port}",
+    "-m", "sdgbench",
+)  # fmt: skip
+MODES = (
+    ALONE,
+    Mode("--jobs 2", options=("--jobs", "2"), like="alone"),
+    Mode("torchrun", before=TORCHRUN),
+    Mode(
+        "Slurm",
+        options=("--launcher", "slurm", "--slurm", "cpus=1", "--wait"),
+        like="alone",
+    ),
+)
 
 
 def main(minutes: float) -> int:
     """Alternate between damage and kills until the time is over."""
-    end, rounds = time.monotonic() + 60 * minutes, 0
-    tried = {"mutations": 0, "crash states": 0, "kills": 0, "killed matrices": 0}
-    wrong: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="sdgbench-soak-") as name:
-        folder = Path(name)
-        expected = weights(run_whole(folder / "whole", folder / "data"))
-        while time.monotonic() < end and len(wrong) < 10:
+    end, rounds, tally = time.monotonic() + 60 * minutes, 0, Tally()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sdgbench-soak-")))
+        modes = list(MODES)
+        if reason := slurm_cluster.why_not():
+            modes.pop()
+            print(f"without Slurm: {reason}", flush=True)
+        else:
+            stack.enter_context(slurm_cluster.cluster())
+        expected: dict[str, dict[str, bytes]] = {}
+        while time.monotonic() < end and len(tally.wrong) < 10:
+            mode = modes[rounds % len(modes)]
             rounds += 1
-            wrong += damage(rounds)
-            tried["mutations"] += MUTATIONS * FILES
-            tried["crash states"] += STATES
+            kill(mode, folder, rounds, expected, tally)
             if time.monotonic() < end:
-                kills, different = kill(folder, rounds, expected)
-                tried["kills"] += kills
-                tried["killed matrices"] += 1
-                wrong += different
-    print(", ".join(f"{count:,} {what}" for what, count in tried.items()))
-    print(f"{len(wrong)} wrong" + "".join(f"\n  {text}" for text in wrong))
-    return 1 if wrong else 0
+                damage(rounds, folder / "counts", tally)
+            print(f"round {rounds} ({mode.name})\n{tally}", flush=True)
+    return 1 if tally.wrong else 0
 
 
-def damage(number: int) -> list[str]:
+# Damage ----------------------------------------------------------------------------------------
+
+
+def damage(number: int, file: Path, tally: Tally) -> None:
     """One round of mutations and crash states."""
+    file.unlink(missing_ok=True)
     env = {
-        **os.environ,
+        **ENVIRONMENT,
         "SDGBENCH_FUZZ": str(MUTATIONS),
         "SDGBENCH_FUZZ_SEED": str(number),
         "SDGBENCH_CRASH_STATES": str(STATES),
+        counts.VARIABLE: str(file),
     }
-    tests = ("tests/fuzz", "tests/storage/test_crash_points.py", "tests/training/test_damage.py")
-    command = [sys.executable, "-m", "pytest", "-q", *tests]
-    done = subprocess.run(
-        command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=3000, check=False
-    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS]
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=3 * LONGEST
+        )
+    except subprocess.TimeoutExpired:
+        tally.add("hang", f"round {number}: the tests of damage")
+        return
+    tally.tried += counts.read(file)
     lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return lines or ([f"pytest ended with {done.returncode}"] if done.returncode else [])
+    for line in lines or ([f"pytest ended with {done.returncode}"] if done.returncode else []):
+        # An assertion is about what came out; anything else is an error that nobody caught.
+        tally.add("silent" if "Assertion" in line else "traceback", f"round {number}: {line}")
 
 
-def start(runs: Path, data: Path, *more: str) -> subprocess.Popen[bytes]:
-    """Start the matrix in a process group of its own."""
-    command = [sys.executable, "-m", "sdgbench", *RUN, "--checkpoint-minutes", "0"]
-    folders = ["--runs", str(runs), "--data", str(data)]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen([*command, *folders, *more], start_new_session=True, **quiet)
+# Kills -----------------------------------------------------------------------------------------
 
 
-def run_whole(runs: Path, data: Path) -> Path:
-    """Run the matrix without a kill."""
-    assert start(runs, data).wait() == 0
-    return runs
-
-
-def kill(folder: Path, number: int, expected: dict[str, bytes]) -> tuple[int, list[str]]:
-    """Kill a matrix at random moments until it is finished; what differs from the whole one."""
+def kill(
+    mode: Mode, folder: Path, number: int, expected: dict[str, dict[str, bytes]], tally: Tally
+) -> None:
+    """Kill a matrix at random moments until it is finished, and compare its weights."""
+    data = folder / "data"
+    reference = next(other for other in MODES if other.name == (mode.like or mode.name))
+    if reference.name not in expected:
+        began, whole = time.monotonic(), folder / f"whole-{reference.name}"
+        process = start(reference.command(whole, data), folder / "log")
+        try:
+            code = process.wait(LONGEST)
+        except subprocess.TimeoutExpired:
+            end_all(process)
+            tally.add("hang", f"{reference.name}: longer than {LONGEST:.0f} s without a kill")
+            return
+        if code:
+            tally.add("lost", f"{reference.name}: it failed without a kill\n{tail(folder / 'log')}")
+            return
+        expected[reference.name] = weights(whole)
+        expected.setdefault("seconds", {})[reference.name] = str(time.monotonic() - began).encode()
+    seconds = float(expected["seconds"][reference.name])
     rng, runs, kills = random.Random(number), folder / "killed", 0
     shutil.rmtree(runs, ignore_errors=True)
-    while kills < 200:
-        process = start(runs, folder / "data", *MODES[number % len(MODES)])
+    while True:
+        process = start(mode.command(runs, data), folder / "log")
         try:
-            code = process.wait(timeout=rng.uniform(2, 12) + kills / 4)
+            patience = rng.uniform(0.3, 1.0) * seconds * (1 + kills / 8)
+            code = process.wait(LONGEST if kills >= MOST_KILLS else patience)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            if kills >= MOST_KILLS:
+                tally.add("hang", f"round {number}, {mode.name}: after {kills} kills")
+                end_all(process)
+                return
+            strike(mode, process, runs, rng)
             kills += 1
+            tally.tried[f"kills ({mode.name})"] += 1
             continue
-        if code == 0:
-            found = weights(runs)
-            different = [key for key in expected if found.get(key) != expected[key]]
-            return kills, [f"round {number}: {key} differs" for key in different]
-        return kills, [f"round {number}: exit code {code}"]
-    return kills, [f"round {number}: not finished after {kills} kills"]
+        text = (folder / "log").read_text(errors="replace")
+        if "Traceback" in text and mode.name != "torchrun":  # torchrun prints its own
+            tally.add("traceback", f"round {number}, {mode.name}\n{tail(folder / 'log')}")
+            return
+        if code and kills < MOST_KILLS and mode.name in ("Slurm", "torchrun"):
+            kills += 1  # one of its processes was killed before, and it says so
+            continue
+        break
+    tally.tried[f"killed matrices ({mode.name})"] += 1
+    if code:
+        tally.add("lost", f"round {number}, {mode.name}: exit code {code}\n{tail(folder / 'log')}")
+    actual = weights(runs)
+    for key, value in expected[reference.name].items():
+        if key not in actual:
+            tally.add("lost", f"round {number}, {mode.name}: {key}")
+        elif actual[key] != value:
+            tally.add("different", f"round {number}, {mode.name}: {key}")
+
+
+def start(command: list[str], log: Path) -> "subprocess.Popen[bytes]":
+    """Start a matrix in a process group of its own."""
+    with log.open("wb") as file:
+        return subprocess.Popen(
+            command, start_new_session=True, stdout=file, stderr=file, env=ENVIRONMENT
+        )
+
+
+def strike(mode: Mode, process: "subprocess.Popen[bytes]", runs: Path, rng: random.Random) -> None:
+    """Kill all processes of a matrix; under Slurm and torchrun sometimes only one of them."""
+    one = mode.name in ("Slurm", "torchrun") and rng.random() < 0.5
+    if mode.name == "Slurm":
+        for pid in owners(runs)[: 1 if one else None]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if one:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LONGEST)  # the others finish, and it says which one died
+        end_all(process)
+        return
+    workers = descendants(process.pid)
+    if one and workers:
+        with suppress(ProcessLookupError):
+            os.kill(rng.choice(workers), signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(60)  # torchrun ends the others
+    end_all(process)
+
+
+def end_all(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a command and all processes that it has started: torchrun's have their own groups."""
+    for pid in (process.pid, *descendants(process.pid)):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and theirs."""
+    parents: dict[int, list[int]] = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):
+            parent = int(file.read_text().rpartition(")")[2].split()[1])
+            parents.setdefault(parent, []).append(int(file.parent.name))
+    found, waiting = [], [pid]
+    while waiting:
+        children = parents.get(waiting.pop(), [])
+        found += children
+        waiting += children
+    return found
+
+
+def owners(runs: Path) -> list[int]:
+    """The processes that work on runs, by the owners of their locks."""
+    from sdgbench import storage
+
+    pids = []
+    for file in sorted(runs.glob("*/*/*/owner")):
+        with suppress(OSError, ValueError, IndexError):
+            if storage.is_locked(file.parent):
+                pids.append(int(file.read_text().split()[-1]))
+    return pids
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-2000:]
 
 
 def weights(runs: Path) -> dict[str, bytes]:

@@ -6,6 +6,7 @@ import os
 import pytest
 import torch
 from crash_model import recording
+from fuzz.counts import count
 from helpers import Everything, assert_same_weights, make, trainer, weights
 
 from sdgbench import storage
@@ -56,6 +57,8 @@ def test_a_run_resumes_bit_for_bit_from_every_crash_point(tmp_path):
         curve = (again / "train.jsonl").read_text().splitlines()
         assert len(curve) == len((tmp_path / "whole/train.jsonl").read_text().splitlines())
         assert torch.equal(method.running, whole.running), (state.event, state.kind)
+        count("crash states", 1)
+    count("crash points", recorder.points)
 
 
 @pytest.mark.parametrize("moment", range(6))
@@ -104,6 +107,18 @@ def test_links_in_a_foreign_run_folder_are_not_followed(name, tmp_path):
         trainer(make(Everything, folder), folder).run()
     kept = target / "images.f32" if name == "pool" else target
     assert kept.read_bytes() == b"keep me"
+
+
+@pytest.mark.parametrize("name", ["lock", "owner"])
+def test_locking_waits_for_no_pipe(name, tmp_path):
+    """Whoever writes to a pipe without a reader would wait for ever."""
+    os.mkfifo(tmp_path / name)
+    if name == "lock":
+        with pytest.raises(UserError, match="lock is not a regular file"):
+            storage.locked(tmp_path).__enter__()
+    else:
+        with storage.locked(tmp_path):
+            assert storage.is_locked(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["lock", "owner", "."])

@@ -55,6 +55,17 @@ def go_on(folder):
     return weights(method), " ".join(notes.texts)
 
 
+def test_files_that_a_method_opened_are_kept_over_a_resume(tmp_path):
+    folder, steps = tmp_path / "run", iter(range(1000))
+    first = trainer(make(Everything, folder), folder, should_stop=lambda: next(steps) == 5)
+    first.opened_files = lambda: ["svhn.npy"]
+    with pytest.raises(Interrupted):
+        first.run()
+    second = trainer(make(Everything, folder), folder)
+    second.opened_files = lambda: ["usps.npy", "svhn.npy"]
+    assert second.run().opened_data == ["svhn.npy", "usps.npy"]
+
+
 def flip(path, seed):
     data, rng = bytearray(path.read_bytes()), random.Random(seed)
     data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
