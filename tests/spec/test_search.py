@@ -36,7 +36,7 @@ def drawn(values):
         (LogUniform(1e-4, 1e-1), stats.loguniform(1e-4, 1e-1)),
         (Around(10).around(0.3), stats.loguniform(0.03, 3)),
     ],
-    ids=str,
+    ids=("uniform", "log", "around"),
 )
 def test_numbers_follow_their_distribution(values, expected):
     sample = drawn(values)
