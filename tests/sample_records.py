@@ -393,7 +393,7 @@ def verifiable(root, data, method="erm", seed=0, wrong=0, name="digits-mini"):
         decided = np.array(real.labels)
         decided[: wrong + seed] = (decided[: wrong + seed] + 1) % dataset.task.classes
         predictions[f"last/{domain}"] = decided
-        domains[domain] = {"tags": {}, "count": len(real), "sha256": real.sha256()}
+        domains[domain] = {"tags": tags[domain], "count": len(real), "sha256": real.sha256()}
         matrix = metrics.confusion_matrix(np.asarray(real.labels), decided, dataset.task.classes)
         scores[domain] = dataset.task.score(matrix)
     groups = dataset.averages(list(scores))
@@ -406,12 +406,17 @@ def verifiable(root, data, method="erm", seed=0, wrong=0, name="digits-mini"):
         split: {"count": len(images), "sha256": images.sha256()} for split, images in splits.items()
     }
     record["cost"]["phases"] = [{"name": "train", "steps": recipe.steps, "seconds": 1.0}]
-    record["flags"] = {"reduced_scale": recipe.reduced or None, "params_changed": []}
+    record["flags"] = {
+        "reduced_scale": recipe.reduced or None,
+        "reduced_parameters": asked.reduced_parameters(),
+        "params_changed": [],
+    }
     for kind, registered in (("method", method), ("dataset", name)):
         record["code"][f"{kind}_file_sha256"] = registry.get(kind, registered).source_sha256
     folder = save(root, record).parent
     np.savez_compressed(folder / "predictions.npz", **predictions)
-    point = {"phase": 0, "name": "validation", "step": 1, "train_step": 1, "score": 0.9}
+    point = {"phase": 0, "name": "validation", "step": recipe.steps, "score": 0.9}
+    point["train_step"] = recipe.steps
     (folder / "train.jsonl").write_text(json.dumps(point) + "\n")
     record["files"] = {
         file: storage.sha256(folder / file) for file in ("predictions.npz", "train.jsonl")
