@@ -396,7 +396,7 @@ def test_broken_records_are_named_and_skipped(tmp_path, cli):
     paths = records.write(tmp_path / "runs", ("erm", "mada"), (0,))
     paths[0].write_text(paths[0].read_text()[:500])
     done = cli("report", "--no-samples")
-    assert done.code == 0
+    assert done.code == 1
     assert str(paths[0].relative_to(tmp_path)) in done.err
     page = page_data((tmp_path / "report.html").read_text())
     assert page["skipped"] == 1
