@@ -125,7 +125,7 @@ def test_arrays_that_are_no_domain_are_refused_in_one_line(images, labels, messa
         Domain("odd", images, np.asarray(labels))
 
 
-# Hostile arrays: whatever a dataset hands out is refused when it is opened -----------------------
+# Hostile arrays: whatever a dataset returns is refused when it is opened -----------------------
 
 IMAGES = np.zeros((4, 3, 8, 8), np.uint8)
 LABELS = np.arange(4)
