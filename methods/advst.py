@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from sdgbench.method import Around, Method, Phase, Read, param
 from sdgbench.methods._advst_ops import FAMILIES, Link, apply, draw_chain, draw_link
-from sdgbench.methods._ascent import frozen, mean_square
+from sdgbench.methods._ascent import WHOLE_DOMAINS, frozen, mean_square
 from sdgbench.methods._heads import feature_width
 from sdgbench.methods._losses import entropy, supervised_contrast
 from sdgbench.registry import register_method
@@ -77,6 +77,7 @@ class AdvST(Method):
             "confidence": 0.01,
         },
         "quick": {"max_batches": 2},
+        **WHOLE_DOMAINS,
         "smoke": {"domains": 2, "ascent_steps": 2, "ascent_batch": 16, "max_batches": 2},
     }
 

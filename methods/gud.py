@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sdgbench.method import Around, Integers, Phase, Read, param
-from sdgbench.methods._ascent import Ascending, Gain, frozen, mean_square
+from sdgbench.methods._ascent import WHOLE_DOMAINS, Ascending, Gain, frozen, mean_square
 from sdgbench.networks import Network
 from sdgbench.registry import register_method
 
@@ -37,7 +37,7 @@ class GUD(Ascending):
         "synthia": {"K": 3, "T_min_epochs": 10, "T_adv": 25, "ascent_step": 4.0, "ascent_batch": 8},
         "quick": {"max_batches": 5},
         "smoke": {"K": 2, "T_adv": 2, "max_batches": 1},
-        "digits/quick": {"max_batches": 20},
+        **WHOLE_DOMAINS,
         "cifar10c/quick": {"T_min_epochs": 1},
         "synthia/quick": {"T_adv": 10, "ascent_step": 2.5, "T_min_epochs": 1},
         "digits/smoke": {"max_batches": 2},

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from sdgbench.method import Around, Phase, Read, param
-from sdgbench.methods._ascent import Ascending, Gain, frozen, mean_square
+from sdgbench.methods._ascent import WHOLE_DOMAINS, Ascending, Gain, frozen, mean_square
 from sdgbench.methods._wae import OTHER_WAE, AutoEncoding
 from sdgbench.registry import register_method
 
@@ -65,7 +65,8 @@ class MADA(AutoEncoding, Ascending):
         },
         "quick": {"max_batches": 5, "wae_epochs": 5},
         "smoke": {"T_adv": 2, "max_batches": 1, **SMOKE_WAE},
-        "digits/quick": {"max_batches": 20, "wae_epochs": 20},
+        **WHOLE_DOMAINS,
+        "digits/quick": {"max_batches": None, "wae_epochs": 20},
         "cifar10c/quick": {"T_min_epochs": 1, "wae_epochs": 2},
         "synthia/quick": {"T_adv": 10, "ascent_step": 2.5, "T_min_epochs": 1},
         "digits/smoke": {"max_batches": 2},

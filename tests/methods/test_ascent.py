@@ -5,6 +5,8 @@ from torch import nn
 
 from sdgbench import registry
 from sdgbench.methods import _ascent
+from sdgbench.methods.mada import MADA
+from sdgbench.spec import resolution
 
 
 def test_a_hand_computed_climb():
@@ -98,3 +100,19 @@ def test_one_ascent_step_equals_the_codes_update_on_batch_means(tmp_path):
     loss = loss + 2000 * mse(method.wae(theirs), method.wae(x)) - 1.0 * mse(z_plus, z)
     loss.backward()
     assert torch.allclose(ours, theirs + 1.0 * theirs.grad, atol=1e-6)
+
+
+GENERATING = ("gud", "gud-ensemble", "me-ada", "mada", "mada-no-meta", "advst")
+EMBEDDED = ("digits-mini", "shapes10c", "styles-mini", "streets-mini")
+
+
+@pytest.mark.parametrize("method", GENERATING)
+def test_at_quick_domains_of_the_embedded_datasets_are_whole(method):
+    for dataset in EMBEDDED:
+        assert resolution.resolve(method, dataset, "quick", 0).params["max_batches"] is None
+    assert resolution.resolve(method, "cifar10c", "quick", 0).params["max_batches"] is not None
+
+
+def test_a_size_of_domains_at_quick_does_not_hide_the_rule_for_other_sizes():
+    step = resolution.resolve("mada", "styles-mini", "paper", 0).params["ascent_step"]
+    assert step == 4 * MADA.Params().ascent_step  # 64 x 64 pixels, not 32 x 32
