@@ -14,6 +14,7 @@ from sdgbench.registry import register_method
 
 # Without color, contrast, brightness and sharpness, which are corruptions of the tests.
 OPERATIONS = ("autocontrast", "equalize", "posterize", "solarize", *ops.GEOMETRIC)
+ALL_OPERATIONS = (*OPERATIONS, "color", "contrast", "brightness", "sharpness")
 FULL = 10.0  # the strength at which the ranges are reached
 
 
@@ -30,7 +31,8 @@ class AugMix(Method):
     Operations are Pillow's, without those that overlap with the corruptions of CIFAR-10-C.
     """
 
-    families: ClassVar = ("posterize", "solarize", "rotate", "shear")
+    families: ClassVar[tuple[str, ...]] = ("posterize", "solarize", "rotate", "shear")
+    operations: ClassVar[tuple[str, ...]] = OPERATIONS
 
     @dataclass(frozen=True)
     class Params:
@@ -104,14 +106,32 @@ class AugMix(Method):
         """
         p = self.params
         side = min(levels.shape[2:])
-        ranges = Ranges(rotate=30, shear=0.3, translate=side / 3, bits=(4, 4), bilinear=True)
+        ranges = Ranges(30, 0.3, translate=side / 3, bits=(4, 4), factor=(0.1, 1.9), bilinear=True)
         views, _, width, _ = drawn.shape
         result = levels.repeat(views * width, 1, 1, 1)
         drawn = drawn.transpose(1, 2).flatten(0, 2)
         length = 1 + pick(drawn[:, 0], p.depth)
         for step in range(p.depth):
             kind, strength, sign = drawn[:, 1 + 3 * step : 4 + 3 * step].unbind(1)
-            choice = pick(kind, len(OPERATIONS)).masked_fill(step >= length, -1)
+            choice = pick(kind, len(self.operations)).masked_fill(step >= length, -1)
             strength = 0.1 + strength * (p.severity - 0.1)
-            result = apply(result, OPERATIONS, choice, strength, signs(sign), ranges, FULL)
+            result = apply(result, self.operations, choice, strength, signs(sign), ranges, FULL)
         return result.view(views, width, *levels.shape)
+
+
+@register_method(
+    "augmix-all",
+    title="AugMix (all operations)",
+    paper="Hendrycks et al., ICLR 2020",
+    skips={"segmentation": "it mixes images that are shifted against each other and their labels"},
+    flags={"corruption_overlap": "it trains on changes of contrast, brightness and saturation"},
+)
+class AugMixAll(AugMix):
+    """AugMix with color, contrast, brightness and sharpness, too (``--all-ops`` of its code).
+
+    Their factor is 0.1 at no strength and 1.9 at full strength, so that at the default severity
+    they only weaken the image.
+    """
+
+    families: ClassVar = ("channels", "hue", *AugMix.families)
+    operations: ClassVar = ALL_OPERATIONS

@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 import torch
 from helpers import assert_erm, consistency_by_hand, make, two_batches
-from PIL import Image, ImageOps
+from PIL import Image, ImageEnhance, ImageOps
 from skimage import data
 
 from sdgbench import registry
 from sdgbench.methods import augmix
 
 AugMix = registry.get("method", "augmix").load()
+AugMixAll = registry.get("method", "augmix-all").load()
 
 
-def method(folder, **params):
-    return make(AugMix, folder, params=AugMix.Params(**params))
+def method(folder, cls=AugMix, **params):
+    return make(cls, folder, params=cls.Params(**params))
 
 
 def photographs(count):
@@ -31,9 +32,9 @@ def photographs(count):
 # The transformation --------------------------------------------------------------------------
 
 
-def operate(image, kind, strength, sign):
+def operate(image, operations, kind, strength, sign):
     """One operation with Pillow, by the formulas of the paper's code."""
-    name = augmix.OPERATIONS[int(kind * 9)]
+    name = operations[int(kind * len(operations))]
     level = 0.1 + 2.9 * strength
     sign = -1 if sign < 0.5 else 1
 
@@ -50,12 +51,21 @@ def operate(image, kind, strength, sign):
         "shear-y": lambda: move(1, 0, 0, sign * 0.03 * level, 1, 0),
         "translate-x": lambda: move(1, 0, sign * math.floor(32 / 30 * level), 0, 1, 0),
         "translate-y": lambda: move(1, 0, 0, 0, 1, sign * math.floor(32 / 30 * level)),
+        "color": lambda: ImageEnhance.Color(image).enhance(0.1 + 0.18 * level),
+        "contrast": lambda: ImageEnhance.Contrast(image).enhance(0.1 + 0.18 * level),
+        "brightness": lambda: ImageEnhance.Brightness(image).enhance(0.1 + 0.18 * level),
+        "sharpness": lambda: ImageEnhance.Sharpness(image).enhance(0.1 + 0.18 * level),
     }[name]()
 
 
-def test_a_mixture_is_what_pillow_makes_of_one_image(tmp_path):
+@pytest.mark.parametrize(
+    ("cls", "operations"),
+    [(AugMix, augmix.OPERATIONS), (AugMixAll, augmix.ALL_OPERATIONS)],
+    ids=["nine", "all"],
+)
+def test_a_mixture_is_what_pillow_makes_of_one_image(cls, operations, tmp_path):
     """A difference of one level may grow where a later operation stretches or cuts levels."""
-    images, mix = photographs(24), method(tmp_path)
+    images, mix = photographs(24), method(tmp_path, cls)
     torch.manual_seed(0)
     found = mix.mixtures(images.float() / 255, views=2).numpy()
     torch.manual_seed(0)
@@ -72,7 +82,7 @@ def test_a_mixture_is_what_pillow_makes_of_one_image(tmp_path):
                 )
                 for step in range(3):
                     numbers = next(drawn), next(drawn), next(drawn)
-                    image = operate(image, *numbers) if step < length else image
+                    image = operate(image, operations, *numbers) if step < length else image
                 chains.append(np.asarray(image, np.float64).transpose(2, 0, 1))
             mixed = sum(w / sum(weights) * c for w, c in zip(weights, chains, strict=True))
             expected = (1 - m) * images[n].double().numpy() + m * mixed
