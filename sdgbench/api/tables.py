@@ -145,6 +145,8 @@ def compare_tables(
         tables += [table for table in published if table not in tables]
     if len(unsortable) == len(fitting):
         raise unsortable[0]
+    if settings := sweep.swept_settings(shown, methods):
+        tell(f"The values of {', '.join(settings)} side by side: --view {sweep.VIEW}")
     return tables
 
 
@@ -161,7 +163,8 @@ def _published(
     measured_here = paper and not board.protocol.elsewhere
     published = paper_tables(board, choice, methods) if measured_here else []
     if measured_here and not published:
-        tell(f"Nothing is published for {board.dataset}.")
+        remark = f" [{board.remark}]" if board.remark else ""
+        tell(f"Nothing is published for {board.dataset}{remark}.")
     return [*([variants] if variants else []), *published]
 
 

@@ -17,6 +17,10 @@ RULES = {  # of a tabular: top, middle, bottom
     "booktabs": (r"\toprule", r"\midrule", r"\bottomrule"),
     "plain": (r"\hline", r"\hline", r"\hline"),
 }
+# Notes without which no number is shown: a caption has them, too.
+MARKS = re.compile("^(unverified data|regenerated): |: starts from pretrained weights$")
+# A table that is wider than the text is made smaller: else it would be cut off.
+FIT = r"\ifdim\wd0>\linewidth\resizebox{\linewidth}{!}{\usebox0}\else\usebox0\fi"
 
 
 # Markdown
@@ -105,37 +109,49 @@ def _has_glyph(char: str) -> bool:
 
 
 def _latex_cell(cell: Cell) -> str:
-    text = latex_text(cell)
+    text = latex_text(re.sub(r"^-(?=\d)", "−", str(cell)))  # a hyphen is no minus
     if cell.rank == 1:
         return rf"\textbf{{{text}}}"
     return rf"\underline{{{text}}}" if cell.rank == 2 else text
 
 
+def _latex_head(name: str) -> str:
+    """The heading of a column: "gain vs ERM" where files say gain_vs_erm."""
+    kind, against, baseline = name.partition("_vs_")
+    return f"{kind} vs {display_name(baseline)}" if against and kind in ("gain", "p") else name
+
+
 def _latex(table: Table, rules: str, with_notes: bool) -> str:
     top, middle, bottom = RULES[rules]
-    caption = f"{table.title}. Reduced scale: {table.reduced}" if table.reduced else table.title
+    marked = "; ".join(note for note in table.notes if MARKS.search(note))
+    reduced = f"Reduced scale: {table.reduced}" if table.reduced else ""
+    parts = (table.title, reduced, f"Note: {marked}" if marked else "")
+    caption = ". ".join(part for part in parts if part)
     lines = [r"\begin{table}[htbp]", r"\centering\footnotesize\setlength{\tabcolsep}{4pt}"]
-    lines.append(rf"\caption{{{latex_text(caption)}}}")
+    # Room for underlines, and between the caption and the first rule.
+    lines.append(r"\renewcommand{\arraystretch}{1.15}")
+    lines.append(rf"\caption{{{latex_text(caption)}}}\smallskip")
     first = "lr" if table.is_counted else "l"
     sides = "".join("l" if column.is_text else "r" for column in table.columns)
-    lines += [rf"\begin{{tabular}}{{{first}{sides}}}", top]
+    lines += [rf"\sbox0{{\begin{{tabular}}{{{first}{sides}}}", top]
     if any(column.group for column in table.columns):
         lines.append(" & " * len(first) + " & ".join(_latex_groups(table.columns)) + r" \\")
     heads = [latex_text(table.label), *(["n"] if table.is_counted else [])]
-    heads += [latex_text(column.name) for column in table.columns]
+    heads += [latex_text(_latex_head(column.name)) for column in table.columns]
     lines += [" & ".join(heads) + r" \\", middle]
     for line in table.lines:
         titled = replace(line, method=display_name(line.method))
         cells = [_latex_cell(line.cells[column.name]) for column in table.columns]
         lines.append(" & ".join([*leading(table, titled, latex_text), *cells]) + r" \\")
-    lines += [bottom, r"\end{tabular}"]
-    notes = [*table.notes, *(["; ".join(table.legend)] if table.legend else [])]
+    lines += [bottom, r"\end{tabular}}%", FIT]
+    legend = "; ".join(table.legend)
+    for column in table.columns:
+        legend = legend.replace(f"{column.name}: ", f"{_latex_head(column.name)}: ")
+    notes = [*table.notes, *([legend] if legend else [])]
     if with_notes:
-        lines.append(r"\par\smallskip")
-        lines += [
-            rf"\parbox{{\linewidth}}{{\raggedright\scriptsize {latex_text(note)}}}\par"
-            for note in notes
-        ]
+        lines.append(r"\par\smallskip\begin{minipage}{\linewidth}\raggedright\scriptsize")
+        lines += [rf"{latex_text(note)}\par" for note in notes]
+        lines.append(r"\end{minipage}")
     else:  # what a reader must know stays next to the numbers
         lines += [f"% {clean(note)}" for note in notes]
     return "\n".join([*lines, r"\end{table}", ""])
@@ -155,8 +171,10 @@ def _latex_groups(block: Sequence[Column]) -> Iterator[str]:
 
 def latex(tables: Sequence[Table], rules: str = "booktabs", with_notes: bool = False) -> str:
     """Tables for a paper: one tabular each, display names of methods, notes as comments."""
-    needs = "% needs \\usepackage{booktabs}\n" if rules == "booktabs" else ""
-    return needs + "\n".join(_latex(table, rules, with_notes) for table in tables)
+    needs = "booktabs,graphicx" if rules == "booktabs" else "graphicx"
+    return f"% needs \\usepackage{{{needs}}}\n" + "\n".join(
+        _latex(table, rules, with_notes) for table in tables
+    )
 
 
 # CSV and JSON

@@ -17,6 +17,7 @@ def data_notes(board: Leaderboard, rows: Sequence[Row]) -> list[str]:
     """The notes below any table of these rows."""
     return [
         *_on_data(board, rows),
+        *_on_presets(rows),
         *_on_rows(rows),
         *_on_versions(rows),
         *_on_environments(board, rows),
@@ -42,14 +43,22 @@ def _on_data(board: Leaderboard, rows: Sequence[Row]) -> list[str]:
     return list(notes)
 
 
-def _on_rows(rows: Sequence[Row]) -> Iterator[str]:
+def _on_presets(rows: Sequence[Row]) -> Iterator[str]:
+    """What a preset reduces of a method; those of which it is the same share a line."""
+    names: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         reduced = [
             f"{name}={show(used)} (published: {show(published)})"
             for name, (used, published) in row.reductions.items()
         ]
         if reduced:
-            yield f"{row.name} at this preset: {', '.join(reduced)}"
+            names[", ".join(reduced)].append(row.name)
+    for reduced_to, those in names.items():
+        yield f"{', '.join(those)} at this preset: {reduced_to}"
+
+
+def _on_rows(rows: Sequence[Row]) -> Iterator[str]:
+    for row in rows:
         runs = row.runs.values()
         for flag in sorted({flag for run in runs for flag in run.flags.method}):
             yield f"{row.name}: {flag}{_reason(row.method, flag)}"

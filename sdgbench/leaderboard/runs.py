@@ -155,7 +155,7 @@ def _machine_text(hardware: str, device: str, threads: int, precision: str, othe
         device,
         f"threads: {threads}" if threads else "",
         precision,
-        f"while other runs went on: {others}" if others else "",
+        f"beside {others} other run{'s' * (others > 1)}" if others else "",
     ]
     return ", ".join(filter(None, parts))
 

@@ -32,16 +32,27 @@ def sweep_tables(
     boards: Sequence[Leaderboard], choice: str = "last", methods: Sequence[str] = ()
 ) -> list[Table]:
     """One table for each set of leaderboards that differ in recipe or options alone."""
-    tables = []
+    return [
+        _table(sorted(swept, key=lambda p: p[2].name), alone, choice)
+        for swept, alone in _sweeps(boards, methods)
+    ]
+
+
+def swept_settings(boards: Sequence[Leaderboard], methods: Sequence[str] = ()) -> list[str]:
+    """The settings of which a sweep would show several values."""
+    return list(dict.fromkeys(key for swept, _ in _sweeps(boards, methods) for key in swept[0][0]))
+
+
+def _sweeps(
+    boards: Sequence[Leaderboard], methods: Sequence[str]
+) -> Iterator[tuple[list[Point], list[str]]]:
+    """The points of each sweep, and the rows that have one value alone."""
     for group in _groups(boards):
         points = _ordered(group)
         rows = [(values, board, row) for values, board in points for row in board.rows_of(methods)]
         counts = Counter(row.name for _, _, row in rows)
-        swept = [point for point in rows if counts[point[2].name] > 1]
-        if swept:
-            alone = [name for name, count in counts.items() if count == 1]
-            tables.append(_table(sorted(swept, key=lambda p: p[2].name), alone, choice))
-    return tables
+        if swept := [point for point in rows if counts[point[2].name] > 1]:
+            yield swept, [name for name, count in counts.items() if count == 1]
 
 
 def _groups(boards: Sequence[Leaderboard]) -> list[list[Leaderboard]]:

@@ -1,6 +1,7 @@
 """Tables on a terminal: numbers never wrap, wide tables go on below."""
 
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,8 +12,9 @@ from rich.text import Text
 from sdgbench.leaderboard.layout import blocks, clean, leading
 from sdgbench.leaderboard.table import Column, Table
 
-GAP = "  "
+GAP = INDENT = "  "
 COMMAND = ": sdgbench "  # in a note
+NUMBER = re.compile(r"(\d+)")
 STYLES = {0: "", 1: "bold", 2: "underline"}
 LONGEST_NAME = 34  # of a method; longer ones are broken into lines
 LONGEST_HEAD = 22  # of a column
@@ -44,10 +46,28 @@ def show(console: Console, tables: Sequence[Table], legend: bool = True) -> None
             # Words are kept whole, but a command is one line: it will be copied.
             console.print(Text(clean(note), style="yellow"), soft_wrap=COMMAND in note)
         console.print()
-    items = dict.fromkeys(item for table in tables for item in table.legend)
+    items = merged_legend(tables)
     if legend and items:
         console.print(Text(clean("; ".join(items)), style="dim"))
         console.print()
+
+
+def merged_legend(tables: Sequence[Table]) -> list[str]:
+    """The legends of several tables as one: what differs by a number alone is one item.
+
+    Of "average: mean over 3 domains" and "... over 4 domains", neither is true of both tables.
+    """
+    numbers: dict[tuple[str, str], set[str]] = {}  # by the text around the only number
+    for item in dict.fromkeys(item for table in tables for item in table.legend):
+        term, colon, definition = item.partition(": ")
+        before, *rest = NUMBER.split(definition)
+        is_one = len(rest) == 2
+        key = (term + colon + before, rest[1]) if is_one else (item, "")
+        numbers.setdefault(key, set()).update(rest[:1] if is_one else ())
+    return [
+        f"{before}{' or '.join(sorted(shown, key=int))}{after}"
+        for (before, after), shown in numbers.items()
+    ]
 
 
 @dataclass(frozen=True)
@@ -65,8 +85,10 @@ class Grid:
             lengths = [cell_len(text) for text, _ in column]
             head, body = lengths[: self.heads], lengths[self.heads :]
             longest = max(body, default=0)
-            if not position:
-                longest = min(longest, LONGEST_NAME)
+            if not position and longest > LONGEST_NAME:
+                names = [text for text, _ in column[self.heads :]]
+                pieces = (piece for name in names for piece in _fold(name, LONGEST_NAME))
+                longest = max(map(cell_len, pieces))
             widths.append(max(longest, min(max(head, default=0), LONGEST_HEAD)))
         return widths
 
@@ -81,7 +103,14 @@ def _grids(table: Table, width: int) -> list[Grid]:
         for column, size in zip(table.columns, measured[lead:], strict=True)
     }
     first = sum(measured[:lead]) + len(GAP) * (lead - 1)
-    fitting = blocks(table.columns, lambda cs: first + sum(room[c.name] for c in cs) <= width)
+
+    def divided(limit: int) -> list[list[Column]]:
+        return blocks(table.columns, lambda cs: first + sum(room[c.name] for c in cs) <= limit)
+
+    fitting = divided(width)
+    if len(fitting) > 1:  # blocks of like width: no column stands alone if there is another way
+        widths = (divided(limit) for limit in range(first + max(room.values()), width))
+        fitting = next((even for even in widths if len(even) <= len(fitting)), fitting)
     return [_grid(table, block) for block in fitting]
 
 
@@ -137,14 +166,14 @@ def _print_line(console: Console, line: Sequence[Styled]) -> None:
 
 
 def _fold(text: str, width: int) -> list[str]:
-    """Break a name that is longer than its column."""
-    if cell_len(text) <= width:
-        return [text]
+    """Break a name that is longer than its column: between words, or else anywhere."""
     pieces, rest = [], text
-    while rest:
+    while cell_len(rest) > width:
         end = len(rest)
         while cell_len(rest[:end]) > width and end > 1:
             end -= 1
-        pieces.append(rest[:end])
-        rest = rest[end:]
-    return pieces
+        space = rest.rfind(" ", len(rest) - len(rest.lstrip()) + 1, end + 1)
+        end = space if space > 0 else end
+        pieces.append(rest[:end].rstrip())
+        rest = INDENT[: width // 2] + rest[end:].lstrip()  # a line that goes on is no other row
+    return [*pieces, rest]

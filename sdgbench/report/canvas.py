@@ -43,6 +43,20 @@ class Canvas:
         """The row's display name."""
         return display_name(row.name)
 
+    def axis_names(self) -> tuple[list[str], float, float]:
+        """The display names of all rows, in lines that leave room for the axes beside them.
+
+        Also the height that a row needs for its name, and the width of the axes, in inches.
+        """
+        most = max(12, int(self.width * 5.5))  # characters
+        split = [
+            textwrap.wrap(self.name(row), most, break_long_words=False, break_on_hyphens=False)
+            for row in self.rows
+        ]
+        height = 0.13 * max(map(len, split), default=1) + 0.06
+        longest = max((len(line) for lines in split for line in lines), default=0)
+        return ["\n".join(lines) for lines in split], height, self.width - 0.25 - 0.062 * longest
+
     def stroke(self, row: Row) -> dict[str, Any]:
         """Colour, marker and line of the row."""
         look = self.looks[row.name]

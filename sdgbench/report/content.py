@@ -9,6 +9,7 @@ from typing import Any
 from sdgbench.leaderboard import (
     VIEWS,
     Cell,
+    Column,
     Leaderboard,
     Row,
     Run,
@@ -215,9 +216,10 @@ def _mean_curve(row: Row, index: int) -> dict[str, Any] | None:
         "row": index,
         **{
             name: [
-                [step for step, _ in points],
-                [rounded(estimate.mean, 4) for _, estimate in points],
-                [rounded(estimate.half, 3) for _, estimate in points],
+                [point.step for point in points],
+                [rounded(point.mean, 4) for point in points],
+                [rounded(point.low, 4) for point in points],
+                [rounded(point.high, 4) for point in points],
             ]
             for name, points in (("loss", loss), ("validation", validation))
         },
@@ -259,12 +261,17 @@ def _table(table: Table, tab: str, choice: str, names: list[str], ranked: str) -
 
 
 def ranked_first(table: Table, ranked: str) -> Table:
-    """The table with the ranked column first: a narrow screen shows no other. Then the badge."""
-    first = (ranked, BADGE)
-    columns = sorted(
-        table.columns, key=lambda column: first.index(column.name) if column.name in first else 2
-    )
-    return replace(table, columns=tuple(columns))
+    """The table with the ranked column first: a narrow screen shows no other.
+
+    Then what it gains over the baseline and the badge, and only then what fewer readers look for.
+    """
+
+    def place(column: Column) -> int:
+        name = column.name
+        first = (name == ranked, name.startswith(("gain_vs_", "p_vs_")), name == BADGE)
+        return first.index(True) if any(first) else len(first)
+
+    return replace(table, columns=tuple(sorted(table.columns, key=place)))
 
 
 def _published(table: Table, names: list[str]) -> dict[str, Any]:

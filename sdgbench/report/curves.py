@@ -3,14 +3,15 @@
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sdgbench.records.curve import read_points
-from sdgbench.report.series import Estimate, estimate
+from sdgbench.report.series import estimate
 
 MOST_POINTS = 200
+MOST_MEANS = 60  # of a mean over seeds: a loss of single steps is mostly noise
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,65 @@ def thin(points: list[tuple[int, float]], most: int = MOST_POINTS) -> list[tuple
     return thinned
 
 
-MeanCurve = list[tuple[int, Estimate]]
+@dataclass(frozen=True)
+class MeanPoint:
+    """The mean over seeds at a step, and the ends of its 95% interval; None: one seed has none."""
+
+    step: int
+    mean: float
+    low: float | None
+    high: float | None
+
+
+MeanCurve = list[MeanPoint]
 
 
 def means(curves: Sequence[Curve]) -> tuple[MeanCurve, MeanCurve]:
-    """The mean over seeds of loss and of validation, at the steps that all seeds have."""
-    return (
-        _mean([curve.loss for curve in curves]),
-        _mean([curve.validation for curve in curves]),
-    )
+    """The mean over seeds of loss and of validation, at the steps that all seeds have.
+
+    Of a positive loss it is the geometric mean: an interval of its logarithms never reaches 0,
+    where an axis of logarithms has no end.
+    """
+    losses = _common([curve.loss for curve in curves])
+    positive = all(value > 0 for points in losses for _, value in points)
+    loss = _geometric(losses) if positive else _mean(losses)
+    return loss, [_score(point) for point in _mean(_common([c.validation for c in curves]))]
 
 
-def _mean(every: Sequence[Sequence[tuple[int, float]]]) -> MeanCurve:
+Points = list[tuple[int, float]]
+
+
+def _common(every: Sequence[Points]) -> list[Points]:
+    """The points of each seed at the steps that all have, thinned."""
     by_step = [dict(points) for points in every]
-    steps = sorted(set.intersection(*(set(points) for points in by_step))) if by_step else []
-    return [(step, estimate(points[step] for points in by_step)) for step in steps]
+    steps = sorted(set.intersection(*map(set, by_step))) if by_step else []
+    return [thin([(step, points[step]) for step in steps], MOST_MEANS) for points in by_step]
+
+
+def _mean(every: Sequence[Points]) -> MeanCurve:
+    curve = []
+    for points in zip(*every, strict=True):
+        of_seeds = estimate(value for _, value in points)
+        low, high = None, None
+        if of_seeds.half is not None:
+            low, high = of_seeds.mean - of_seeds.half, of_seeds.mean + of_seeds.half
+        curve.append(MeanPoint(points[0][0], of_seeds.mean, low, high))
+    return curve
+
+
+def _geometric(every: Sequence[Points]) -> MeanCurve:
+    logarithms = [[(step, math.log(value)) for step, value in points] for points in every]
+    return [
+        MeanPoint(point.step, math.exp(point.mean), _exp(point.low), _exp(point.high))
+        for point in _mean(logarithms)
+    ]
+
+
+def _exp(value: float | None) -> float | None:
+    return None if value is None else math.exp(min(value, 700.0))  # e^710 is no float
+
+
+def _score(point: MeanPoint) -> MeanPoint:
+    """No score is below 0 or above 100, whatever the interval of few seeds says."""
+    low = None if point.low is None else max(0.0, point.low)
+    return replace(point, low=low, high=None if point.high is None else min(100.0, point.high))

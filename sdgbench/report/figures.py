@@ -53,12 +53,15 @@ METADATA: dict[str, dict[str, str | None]] = {
     "png": {"Software": "sdgbench"},
 }
 DOTS_PER_INCH = 300  # of a PNG
+NUMBER_WIDTH = 0.7  # inches of a mean with its interval, behind its bar
 
 
 def bars(canvas: Canvas) -> Figure | None:
     """The ranked average of each row, with its interval."""
     rows = canvas.rows
-    figure = canvas.start(0.45 + 0.22 * len(rows))
+    names, height, room = canvas.axis_names()
+    narrow = canvas.width < 5
+    figure = canvas.start((0.6 if narrow else 0.45) + max(0.22, height) * len(rows))
     axes = figure.subplots()
     estimates = [series.ranked_estimate(row) for row in rows]
     positions = range(len(rows))
@@ -86,10 +89,11 @@ def bars(canvas: Canvas) -> Figure | None:
             va="center",
             fontsize=7,
         )
-    axes.set_yticks(positions, [canvas.name(row) for row in rows])
+    axes.set_yticks(positions, names)
     axes.invert_yaxis()
-    axes.set_xlim(0, 1.25 * ends(estimates)[1] or 1)
-    axes.set_xlabel(f"{canvas.board.ranked}, {canvas.score}, with 95% intervals")
+    axes.set_xlim(0, ends(estimates)[1] * room / max(0.1, room - NUMBER_WIDTH) or 1)
+    gap = "\n" if narrow else " "
+    axes.set_xlabel(f"{canvas.board.ranked}, {canvas.score},{gap}with 95% intervals")
     return figure
 
 
@@ -102,14 +106,17 @@ def heatmap(canvas: Canvas) -> Figure | None:
         names, indices = [name for name, _ in chosen], [index for _, index in chosen]
     scores = [[estimate.mean for estimate in series.domain_estimates(row)] for row in rows]
     values = [[line[i] for i in indices] if indices else line for line in scores]
-    figure = canvas.start(0.9 + 0.2 * len(rows))
+    labels, height, room = canvas.axis_names()
+    figure = canvas.start(0.9 + max(0.2, height) * len(rows))
     axes = figure.subplots()
     image = axes.imshow(values, cmap="cividis", aspect="auto")
     axes.set_xticks(range(len(names)), names, rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(rows)), [canvas.name(row) for row in rows])
+    axes.set_yticks(range(len(rows)), labels)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
-    if len(names) * 0.28 < canvas.width - 1:  # else the numbers would run into each other
+    if (
+        len(names) * 0.28 < room - 0.5
+    ):  # beside the colour bar; else the numbers would run into each other
         shades = image.to_rgba(np.asarray(values)).tolist()
         for line, row in enumerate(values):
             for column, value in enumerate(row):
@@ -197,11 +204,12 @@ def scatter(canvas: Canvas) -> Figure | None:
             markersize=10,
             markerfacecolor="none",
             markeredgecolor="0.35",
-            label="Pareto front",
+            label="Pareto front" if any(cloud.front for cloud in clouds) else None,
         )
         axes.set_xlabel(cloud.label, fontsize=7)
         axes.xaxis.set_major_locator(MaxNLocator(4))
         axes.margins(x=0.15)
+        axes.set_xlim(left=max(0.0, axes.get_xlim()[0]))  # no cost is below 0
         axes.set_ylim(*within(*ends(cloud.scores.values())))
     for axes in grid if not side_by_side else grid[:1]:
         axes.set_ylabel(f"{canvas.board.ranked}, {canvas.score}")
@@ -228,13 +236,13 @@ def curves(canvas: Canvas) -> Figure | None:
         many = len(validation) > 12
         label = canvas.name(row)
         right.plot(*_means(validation), label=label, markersize=0 if many else 3, **style)
-    values = [estimate.mean for _, loss, _ in read for _, estimate in loss]
+    values = [point.mean for _, loss, _ in read for point in loss]
     if values and min(values) > 0 and max(values) > 10 * min(values):
         left.set_yscale("log")
         left.set_ylim(min(values) / 1.1, max(values) * 1.1)
         plain_ticks(left.yaxis)
     left.set(xlabel="step of training", ylabel="loss in training")
-    right.set(xlabel="step of training", ylabel=f"held-out source, {canvas.score}")
+    right.set(xlabel="step of training", ylabel=f"held-out source,\n{canvas.score}")
     for axes in (left, right):
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     legend(figure, right, len(canvas.rows), canvas.width)
@@ -242,14 +250,15 @@ def curves(canvas: Canvas) -> Figure | None:
 
 
 def _means(points: training.MeanCurve) -> tuple[list[int], list[float]]:
-    return [step for step, _ in points], [estimate.mean for _, estimate in points]
+    return [point.step for point in points], [point.mean for point in points]
 
 
 def _band(axes: Axes, points: training.MeanCurve, colour: str) -> None:
-    if points and all(estimate.half is not None for _, estimate in points):
-        low = [estimate.mean - (estimate.half or 0) for _, estimate in points]
-        high = [estimate.mean + (estimate.half or 0) for _, estimate in points]
-        axes.fill_between([s for s, _ in points], low, high, color=colour, alpha=0.16, linewidth=0)
+    low = [point.low for point in points if point.low is not None]
+    high = [point.high for point in points if point.high is not None]
+    if points and len(low) == len(high) == len(points):
+        steps = [point.step for point in points]
+        axes.fill_between(steps, low, high, color=colour, alpha=0.16, linewidth=0)
 
 
 Draw = Callable[[Canvas], Figure | None]  # None: the records do not allow it

@@ -7,8 +7,8 @@ from sdgbench.leaderboard import Leaderboard
 
 # Near the hues of Okabe and Ito (2008), moved until all have a contrast of 3 with the background
 # and are far apart for every kind of colour vision. The second set is for a dark background.
-COLOURS = ("#001006", "#BE8900", "#858AD5", "#035482", "#0D998F", "#853A4A", "#D5684F", "#4D4000")
-ON_DARK = ("#CDFFE2", "#F6A318", "#6C6EA3", "#07C3FF", "#218E5B", "#C29EB3", "#C81200", "#FFF685")
+COLOURS = ("#001006", "#BE8900", "#858AD5", "#035482", "#0D998F", "#853A4A", "#4D4000", "#D5684F")
+ON_DARK = ("#CDFFE2", "#F6A318", "#6C6EA3", "#07C3FF", "#218E5B", "#C29EB3", "#FFF685", "#C81200")
 MARKERS = ("circle", "square", "diamond", "triangle", "cross", "plus", "down", "star")
 DASHES = ("", "6 3", "2 2", "8 3 2 3")
 

@@ -276,7 +276,7 @@ def test_latex_compiles(wide, cli, tmp_path):
         for seed in range(2):
             record = records.make(method, seed, EVIL, scores=scores, flags={EVIL: True})
             records.save(wide, record | {"id": f"{seed}"})
-    text = r"\documentclass{article}\usepackage{booktabs}\begin{document}" + "\n"
+    text = r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}" + "\n"
     for view in ("domains", "corruptions", "severity", "classes", "efficiency", "cost"):
         assert cli("compare", "--view", view, "--paper", "--output", f"{view}.tex").code == 0
         text += rf"\input{{{view}}}\clearpage" + "\n"
@@ -291,3 +291,4 @@ def test_latex_compiles(wide, cli, tmp_path):
     )
     assert done.returncode == 0, done.stdout[-2000:]
     assert (tmp_path / "all.pdf").stat().st_size > 10_000
+    assert "Overfull" not in done.stdout, "a table is wider than the text"

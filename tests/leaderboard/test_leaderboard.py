@@ -559,7 +559,7 @@ def test_efficiency_and_cost_stand_beside_the_average():
     assert cells["GFLOPs"] == "0.016"
     assert cells["peak_MB"] == "1,024"
     assert {"b1_p50_ms", "b1_p95_ms", "b64_p50_ms", "b64_p95_ms", "average"} <= set(cells)
-    assert "times are from several machines and do not compare: AMD" in notes(table)
+    assert "times do not compare, they were measured on: AMD" in notes(table)
     assert not any(cell.rank for line in table.lines for cell in line.cells.values())
     cells = make_table(board, "cost").lines[0].cells
     assert cells["images_forward"].mean == 19200

@@ -32,7 +32,7 @@ NAMES = ["cifar10c", "digits", "synthia"]  # in the order of the page
 def write_curve(folder):
     with (folder / "train.jsonl").open("w") as file:
         for step in range(1, 60):
-            point = {"phase": 0, "name": "train", "step": step, "loss": 2.3 / step}
+            point = {"phase": 0, "name": "train", "step": step, "loss": 2.3 / step**3}
             file.write(json.dumps(point) + "\n")
         done = {"phase": 0, "name": "validation", "step": 59, "train_step": 59, "score": 0.9}
         file.write(json.dumps(done) + "\n")
@@ -274,7 +274,7 @@ def test_the_keyboard_reaches_the_same(visit):
     expect_tip(opened, f"{shown_methods(opened, 'digits')[0]}, average")
     opened.keyboard.press("ArrowRight")
     opened.keyboard.press("ArrowDown")
-    expect_tip(opened, f"{shown_methods(opened, 'digits')[1]}, source")
+    expect_tip(opened, f"{shown_methods(opened, 'digits')[1]}, gain_vs_erm")
     focused = opened.locator("*:focus")
     expect(focused).to_have_attribute("aria-describedby", "tip")
     opened.keyboard.press("Enter")
@@ -466,6 +466,34 @@ def test_a_curve_is_the_mean_over_seeds_with_a_band(visit):
     training.locator("select").select_option("1")
     expect(loss.locator("path.band")).to_have_count(0)
     expect(loss.locator("path.hit")).to_have_count(len(METHODS))
+
+
+def test_ticks_of_small_numbers_differ(visit):
+    """A loss of 1e-5 is no 0."""
+    training = board(visit(), "digits").locator("figure:has(h3:text-is('Training'))")
+    ticks = training.locator("svg[role=group]").first.locator("text[text-anchor=end]")
+    texts = ticks.all_text_contents()
+    assert "1e-4" in texts
+    assert len(set(texts)) == len(texts)
+
+
+LINES_OF_WORDS = """(heading) => {
+  const node = heading.firstChild;
+  return [...node.textContent.matchAll(/[A-Za-z0-9]+/g)].map((word) => {
+    const range = document.createRange();
+    range.setStart(node, word.index);
+    range.setEnd(node, word.index + word[0].length);
+    return [word[0], new Set([...range.getClientRects()].map((box) => box.top)).size];
+  });
+}"""
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_headings_of_the_heat_map_break_between_words(visit, width):
+    headings = board(visit(width), "digits").locator("table.heat thead th")
+    broken = [heading.evaluate(LINES_OF_WORDS) for heading in headings.all()]
+    assert len(broken) == len(METHODS)
+    assert [word for words in broken for word, lines in words if lines > 1] == []
 
 
 @pytest.mark.parametrize(("scheme", "other"), [("light", "dark"), ("dark", "light")])

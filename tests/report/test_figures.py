@@ -1,10 +1,14 @@
 """Figures as files: which exist, what they show, and how they are drawn."""
 
+from itertools import combinations
+
 import pytest
 import sample_records as records
+from matplotlib.text import Text
 from PIL import Image
 
-from sdgbench.report import palette
+from sdgbench.leaderboard import leaderboards, load
+from sdgbench.report import figures, palette
 from sdgbench.report.canvas import MARKERS
 from sdgbench.report.figures import FIGURES
 from sdgbench.report.palette import MARKERS as NAMED
@@ -55,9 +59,6 @@ def test_fonts_of_a_pdf_are_embedded_as_truetype(tmp_path, cli):
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_reduced_scale_is_stated_in_each_figure(tmp_path, monkeypatch, figure):
-    from sdgbench.leaderboard import leaderboards, load
-    from sdgbench.report import figures, palette
-
     path = records.write(tmp_path, ("erm",), (0,), ("cifar10c",), "smoke")[0]
     (path.parent / "train.jsonl").write_text('{"phase": 0, "name": "train", "step": 1, "loss": 2}')
     boards = leaderboards(load([tmp_path]).runs)
@@ -66,9 +67,6 @@ def test_reduced_scale_is_stated_in_each_figure(tmp_path, monkeypatch, figure):
 
 
 def test_ticks_over_decades_are_plain_numbers(tmp_path):
-    from sdgbench.leaderboard import leaderboards, load
-    from sdgbench.report import figures, palette
-
     path = records.write(tmp_path, ("erm",), (0,))[0]
     line = '{"phase": 0, "name": "train", "step": %d, "loss": %g}\n'
     (path.parent / "train.jsonl").write_text(line % (1, 100) + line % (2, 0.01))
@@ -79,6 +77,65 @@ def test_ticks_over_decades_are_plain_numbers(tmp_path):
     # Matplotlib before 3.11 chooses the other decades.
     assert {"0.01", "1", "100"} <= texts or {"0.1", "10", "1000"} <= texts
     assert not any("$" in text for text in texts)
+
+
+def board_with_long_names(folder):
+    """ERM, and two variants of M-ADA, with curves; the scores need room, too."""
+    changes = {"wae_leak": True, "wae_targets": "free"}
+    for method, keys in (("erm", ()), ("mada", ("wae_targets",)), ("mada", tuple(changes))):
+        for seed in range(2):
+            record = records.make(method, seed)
+            record["id"] = f"{method}{len(keys)}{seed}"
+            record["spec"]["params"] |= {key: changes[key] for key in keys}
+            record["flags"]["params_changed"] = list(keys)
+            path = records.save(folder, record)
+            line = '{"phase": 0, "name": "train", "step": %d, "loss": %g}\n'
+            score = '{"phase": 0, "name": "validation", "step": 2, "train_step": 2, "score": 0.9}\n'
+            (path.parent / "train.jsonl").write_text(line % (1, 2) + line % (2, 0.1) + score)
+    (board,) = leaderboards(load([folder]).runs)
+    return board
+
+
+@pytest.mark.parametrize("width", [3.25, 6.75])
+@pytest.mark.parametrize("titled", [True, False])
+@pytest.mark.parametrize("figure", [name for name in FIGURES if name != "severity"])
+def test_nothing_is_cut_off_and_numbers_do_not_overlap(tmp_path, figure, width, titled):
+    board = board_with_long_names(tmp_path)
+    canvas = figures.Canvas(board, palette.looks([board]), width, titled=titled)
+    with figures._style():
+        drawn = FIGURES[figure](canvas)
+        drawn.draw_without_rendering()
+        unseen = {label for axes in drawn.axes for label in _ticks_outside(axes)}
+        shown = [text for text in drawn.findobj(Text) if text.get_text() and text not in unseen]
+        assert [text.get_text() for text in shown if not _is_within(text, drawn)] == []
+        numbers = [text.get_window_extent() for text in drawn.axes[0].texts]
+        touching = [(a, b) for a, b in combinations(numbers, 2) if a.overlaps(b)]
+        assert touching == []
+
+
+def _ticks_outside(axes):
+    """Labels of ticks that are not drawn, as they are beyond the ends of their axis."""
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = sorted(axis.get_view_interval())
+        for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+            if not low - 1e-9 <= tick.get_loc() <= high + 1e-9:
+                yield from (tick.label1, tick.label2)
+
+
+def _is_within(text, figure):
+    box, whole = text.get_window_extent(), figure.bbox
+    return box.x0 >= -1 and box.y0 >= -1 and box.x1 <= whole.x1 + 1 and box.y1 <= whole.y1 + 1
+
+
+def test_costs_have_no_negative_axis_and_no_front_without_rings(tmp_path):
+    for seed, seconds in enumerate((1.0, 9.0)):
+        record = records.make("erm", seed)
+        record["cost"]["train_seconds"] = seconds  # an interval that reaches far below 0
+        records.save(tmp_path, record)
+    (board,) = leaderboards(load([tmp_path]).runs)
+    drawn = FIGURES["scatter"](figures.Canvas(board, palette.looks([board]), 6.75))
+    assert min(axes.get_xlim()[0] for axes in drawn.axes) >= 0
+    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["ERM"]
 
 
 def test_names_are_drawn_as_they_are(tmp_path, cli):

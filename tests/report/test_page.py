@@ -1,6 +1,7 @@
 """The page as text: what it holds, what cannot break out of it, and how the command behaves."""
 
 import json
+import math
 import re
 
 import numpy as np
@@ -242,7 +243,8 @@ def test_figures_follow_the_choice_of_weights(tmp_path):
 def test_the_ranked_column_comes_first_on_the_page(tmp_path):
     records.write(tmp_path, ("erm", "mada"), (0, 1))
     (board,) = boards_on_page(tmp_path)
-    assert {table["columns"][0]["name"] for table in board["tables"][:1]} == {"average"}
+    names = [column["name"] for column in board["tables"][0]["columns"]]
+    assert names[:3] == ["average", "gain_vs_erm", "source"]
 
 
 def test_rows_that_lack_seeds_are_marked_for_the_page(tmp_path):
@@ -257,11 +259,33 @@ def test_curves_are_means_over_the_steps_that_all_seeds_have():
     one = curves.Curve([(1, 2.0), (2, 1.0)], [(2, 80.0)])
     two = curves.Curve([(1, 4.0), (2, 1.0), (3, 0.5)], [(2, 90.0)])
     loss, validation = curves.means([one, two])
-    assert [(step, estimate.mean) for step, estimate in loss] == [(1, 3.0), (2, 1.0)]
-    assert loss[0][1].half == pytest.approx(12.706, abs=0.001)  # t of one degree of freedom
-    assert validation[0][1].mean == 85
-    assert curves.means([one])[0][0][1].half is None
+    assert [(point.step, point.mean) for point in loss] == [
+        (1, pytest.approx(math.sqrt(8))),  # the geometric mean
+        (2, 1.0),
+    ]
+    # 12.706: t of one degree of freedom
+    factor = math.exp(12.706 * math.log(2) / 2)
+    assert loss[0].low == pytest.approx(loss[0].mean / factor, rel=1e-3)
+    assert loss[0].high == pytest.approx(loss[0].mean * factor, rel=1e-3)
+    assert (validation[0].mean, validation[0].high) == (85, 100)  # not 149
+    assert validation[0].low == pytest.approx(85 - 12.706 * 5, abs=0.01)
+    assert curves.means([one])[0][0].low is None
     assert curves.means([]) == ([], [])
+
+
+def test_a_loss_that_is_not_positive_has_an_ordinary_mean():
+    one, two = (curves.Curve([(1, value)], []) for value in (-1.0, 2.0))
+    (point,), _ = curves.means([one, two])
+    assert point.mean == 0.5
+    assert point.high - point.mean == pytest.approx(point.mean - point.low)
+
+
+def test_a_mean_over_seeds_has_few_points():
+    """The loss of single steps is mostly noise, and so would be the band of three of them."""
+    long = curves.Curve([(step, 2.0) for step in range(200)], [])
+    loss, _ = curves.means([long, long])
+    assert len(loss) == curves.MOST_MEANS
+    assert loss[-1].step == 199
 
 
 def test_curves_hold_the_task_network_only_and_few_points(tmp_path):

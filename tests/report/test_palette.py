@@ -5,7 +5,10 @@ import re
 
 import numpy as np
 import pytest
+import sample_records as records
 
+from sdgbench.leaderboard import leaderboards, load
+from sdgbench.paper.style import COLOUR_ORDER
 from sdgbench.report import page, palette
 
 LOWEST_CONTRAST = 3.0  # of graphical objects (WCAG 2.2, 1.4.11)
@@ -74,6 +77,19 @@ def test_colours_differ_for_every_kind_of_colour_vision(theme, kind):
     }
     nearest = min(distances, key=distances.get)
     assert distances[nearest] >= LEAST_DISTANCE, nearest
+
+
+@pytest.mark.parametrize("kind", VISION)
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_method_of_ones_own_is_far_from_the_baseline(theme, kind, tmp_path):
+    """The usual first figure has two rows: ERM and a method that no paper's colours are for."""
+    records.write(tmp_path, ("erm", "mine"), (0, 1))
+    looks = palette.looks(leaderboards(load([tmp_path]).runs), COLOUR_ORDER)
+    seen = [
+        lab(np.asarray(VISION[kind]) @ linear(THEMES[theme][looks[name].colour]))
+        for name in ("erm", "mine")
+    ]
+    assert np.linalg.norm(seen[0] - seen[1]) >= 2 * LEAST_DISTANCE
 
 
 def test_the_measures_notice_what_they_are_for():

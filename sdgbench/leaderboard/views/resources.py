@@ -65,7 +65,7 @@ def _machines(query: Query) -> Iterator[str]:
     machines = {run.machine for row in query.rows for run in row.runs.values() if run.machine}
     if len(machines) > 1:
         several = "; ".join(sorted(machines))
-        yield f"times are from several machines and do not compare: {several}"
+        yield f"times do not compare, they were measured on: {several}"
     elif machines:
         yield f"measured on {machines.pop()}"
 

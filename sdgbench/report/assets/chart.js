@@ -83,8 +83,9 @@ function span(values, pad = 0.06) {
   return [low - room, high + room];
 }
 
-// At most three decimals, without trailing zeros.
-const short = (tick) => Number(tick.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 3 });
+// At most three decimals, without trailing zeros; smaller numbers with their power of ten.
+const short = (tick) => (tick && Math.abs(tick) < 5e-4 ? Number(tick.toPrecision(2)).toExponential()
+  : Number(tick.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 3 }));
 
 function frame(width, height, box, x, y, options = {}) {
   const parts = [];

@@ -193,19 +193,20 @@ function curves(board, state) {
   return { content: [host, legend(board, state)], controls: seeds.length > 1 ? [control] : [] };
 }
 
-// Lines of a chart: steps, values, half-widths (none for one run), and the records behind them.
+// Lines of a chart: steps, values, ends of intervals (none for one run), and the records behind them.
 function curveLines(board, state, kind, chosen) {
   if (chosen === "mean") {
     return board.mean_curves.filter(({ row }) => state.matches(board.rows[row].name)).map((curve) => {
       const row = board.rows[curve.row];
-      return { row, xs: curve[kind][0], ys: curve[kind][1], halves: curve[kind][2], name: `mean of ${row.seeds.length}`,
+      const [xs, ys, lows, highs] = curve[kind];
+      return { row, xs, ys, lows, highs, name: `mean of ${row.seeds.length}`,
         seeds: seedList(row, null, 1) };
     }).filter(({ xs }) => xs.length);
   }
   return board.curves.filter((curve) => curve[kind][0].length && state.matches(board.rows[curve.row].name)
     && String(board.rows[curve.row].seeds[curve.seed]) === chosen).map((curve) => {
     const row = board.rows[curve.row];
-    return { row, xs: curve[kind][0], ys: curve[kind][1], halves: [], name: `seed ${chosen}`,
+    return { row, xs: curve[kind][0], ys: curve[kind][1], lows: [], highs: [], name: `seed ${chosen}`,
       seeds: [{ text: `seed ${chosen}`, record: row.records[curve.seed] }] };
   });
 }
@@ -226,19 +227,21 @@ function curveChart(board, state, kind, title, width, chosen) {
   const bands = [];
   const lines = [];
   const hits = [];
-  for (const { row, xs, ys, halves, name, seeds } of shown) {
+  for (const { row, xs, ys, lows, highs, name, seeds } of shown) {
     const points = xs.map((step, index) => [x(step), y(ys[index])]);
     const path = line(points.length > 1 ? points : [points[0], points[0]]);
-    if (halves.length && halves.every((half) => half !== null)) {
-      const edge = (sign) => xs.map((step, index) => [x(step), inside(ys[index] + sign * halves[index])]);
-      bands.push(draw("path", { class: "band", d: `${line([...edge(1), ...edge(-1).reverse()])}z`, fill: colourOf(row) }));
+    const banded = lows.length && lows.every((low) => low !== null);
+    if (banded) {
+      const edge = (ends) => xs.map((step, index) => [x(step), inside(ends[index])]);
+      bands.push(draw("path", { class: "band", d: `${line([...edge(highs), ...edge(lows).reverse()])}z`, fill: colourOf(row) }));
     }
+    const last = short(ys.at(-1)) + (banded ? ` (${short(lows.at(-1))} to ${short(highs.at(-1))})` : "");
     lines.push(draw("path", { d: path, fill: "none", stroke: colourOf(row), "stroke-width": 1.8,
       "stroke-dasharray": dashOf(row), "stroke-linejoin": "round" }));
     if (points.length <= 12) lines.push(...points.map(([left, top]) => marker(row, left, top, 3)));
     else lines.push(marker(row, ...points.at(-1), 3.5));
     hits.push(explain(draw("path", { class: "hit", d: path, role: "img", "aria-label": `${row.name}, ${name}` }), () => ({
-      title: `${row.name}, ${name}: ${title}`, big: `${interval([ys.at(-1), halves.at(-1) ?? null], 3)} at the end`,
+      title: `${row.name}, ${name}: ${title}`, big: `${last} at the end`,
       lines: [`${xs.length} points to step ${short(xs.at(-1))}`, scaleNote(board)], seeds,
     })));
   }

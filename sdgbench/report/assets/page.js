@@ -22,7 +22,7 @@ function boardSection(board, index) {
   state.matches = (name) => name.toLowerCase().includes(state.filter);
   const count = board.domains.length;
   const times = board.machines.length > 1
-    ? "Times are from several machines and are not comparable: " + board.machines.join("; ") + "."
+    ? "Times do not compare, they were measured on: " + board.machines.join("; ") + "."
     : board.machines.length ? `Measured on ${board.machines[0]}.` : "";
   const figures = [
     figure(board, state, "Bars", "Means over seeds with 95% t-intervals; one seed has no interval.", bars(board, state), false),
@@ -35,7 +35,7 @@ function boardSection(board, index) {
     figures.push(figure(board, state, "Score against cost", `${board.ranked}, ${unit(board)}, with 95% intervals both ways. Ringed: the Pareto front, which no other method beats by a difference that the intervals support; no ring: they support none. ${times}`, scatter(board, state)));
   }
   if (board.curves.length) {
-    figures.push(figure(board, state, "Training", "Mean over seeds with its 95% band; long curves are means of neighbouring points.", curves(board, state), true, false));
+    figures.push(figure(board, state, "Training", "Mean over seeds with its 95% band, of a positive loss the geometric one; long curves are means of neighbouring points.", curves(board, state), true, false));
   }
   const leftOut = board.samples.left_out?.length ? ` Left out: ${board.samples.left_out.join(" ")}` : "";
   const shown = board.samples.missing ? "" : "Which images are shown does not depend on any prediction." + leftOut;

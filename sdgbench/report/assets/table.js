@@ -206,6 +206,9 @@ function published(board, state) {
 
 // Heat map: a table whose cells are coloured, with the number in each.
 
+// A narrow heading may break within a setting, but never within a word.
+const breakable = (name) => name.replace(/[=_,]/g, "$&\u200b");
+
 function heatmap(board, state) {
   const base = board.rows.findIndex((row) => row.name === DATA.baseline);
   const panels = board.panels.slice(1);
@@ -238,7 +241,7 @@ function heatmap(board, state) {
       cell.style.setProperty("--cell", `color-mix(in oklab, var(${to}) ${(100 * share).toFixed(0)}%, var(${from}))`);
     };
     const table = el("table", { class: "heat" },
-      el("thead", {}, el("tr", {}, el("td"), rows.map(([row]) => el("th", { scope: "col", title: row.name }, clip(row.name, 28))))),
+      el("thead", {}, el("tr", {}, el("td"), rows.map(([row]) => el("th", { scope: "col", title: row.name }, breakable(clip(row.name, 28)))))),
       el("tbody", {}, shown.map(({ name, domain }) => el("tr", {}, el("th", { scope: "row" }, name),
         rows.map(([row, index]) => {
           const score = value(index, domain);
