@@ -46,7 +46,7 @@ test: lint ## Check style and types, run all tests
 	@$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
 
 MINUTES ?= 30
-soak: $(READY) ## Damage files and lose power for MINUTES (30), with a printed count
+soak: $(READY) ## Damage files, lose power and kill runs for MINUTES (30), with printed counts
 	@$(PY) tests/fuzz/soak.py $(MINUTES)
 
 # First the package alone, each dependency at its lower bound; then what the tests need in addition.

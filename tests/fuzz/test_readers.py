@@ -215,7 +215,7 @@ def test_a_mutated_file_is_imported_or_named(dataset, name, make, tmp_path):
         (folder / name).write_bytes(mutate(original, rng))
         outcomes = list(import_splits(dataset, folder, tmp_path / "data", trust=True))
         assert len(outcomes) == len(dataset.splits)
-        assert all(stored is None for _, stored, _ in outcomes)  # none has all of its images
+        assert all(outcome.stored is None for outcome in outcomes)  # none has all of its images
     count(f"mutations ({name} to import)", tries)
 
 
