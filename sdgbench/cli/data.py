@@ -144,8 +144,7 @@ def prepare(name: str, generate: bool, data: Path) -> int:
             return 0
         outcomes = list(fetch_splits(cls, data, reporter))
     _report(outcomes, "Nothing was downloaded.")
-    failed = any(stored is None and not split.manual for split, stored, _ in outcomes)
-    return 1 if failed else 0
+    return int(any(outcome.failed for outcome in outcomes))
 
 
 @command.command("import", epilog="Example: sdgbench data import digits ~/datasets")
@@ -157,14 +156,19 @@ def prepare(name: str, generate: bool, data: Path) -> int:
 @options.data
 @options.plugins
 def import_(name: str, folder: Path, trust: bool, data: Path) -> int:
-    """Import files that you have, in any usual layout, from anywhere below DIR."""
+    """Import files that you have, in any usual layout, from anywhere below DIR.
+
+    Exit code 1: a file is damaged, or could not be stored; the others were imported.
+    """
     from sdgbench.data.obtain_splits import import_splits
 
     cls = _downloaded_dataset(name)
     outcomes = list(import_splits(cls, folder, data, trust))
     for line in cls.import_extras(folder, data):
         click.echo(line)
-    return _report(outcomes, "Nothing was found.")
+    failed = any(outcome.failed for outcome in outcomes)
+    _report(outcomes, "" if failed else "Nothing was found.")
+    return int(failed)
 
 
 @command.command("verify", epilog="Example: sdgbench data verify digits")
@@ -193,15 +197,15 @@ def verify(name: str, data: Path) -> int:
     return 1 if changed else 0
 
 
-def _report(outcomes: "Iterable[Outcome]", if_none: str) -> int:
+def _report(outcomes: "Iterable[Outcome]", if_none: str) -> None:
+    """Print a line for each split; nothing at all is an error with this text, if there is one."""
     count = 0
-    for split, stored, remark in outcomes:
+    for split, stored, remark, _ in outcomes:
         count += stored is not None
         state = f"{stored.state}, {stored.metadata['count']:,} images" if stored else "missing"
         text.echo(
             f"{split.name}: {state}{f' ({remark})' if remark and stored else ''}"
             f"{f'. {remark}' if remark and not stored else ''}"
         )
-    if not count:
+    if if_none and not count:
         raise UserError(f"{if_none} See what is needed: sdgbench data status")
-    return 0

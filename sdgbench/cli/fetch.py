@@ -35,9 +35,10 @@ def fetch_missing(
         with progress.reporter(console, f"preparing {dataset.name}") as reporter:
             names = [split.name for split in splits]
             outcomes = list(fetch_splits(dataset, data, reporter, only=names))
-        for split, stored, remark in outcomes:
-            if stored is None:
-                console.print(f"{split.name}: missing. {remark}", markup=False, soft_wrap=True)
+        for outcome in outcomes:
+            if outcome.stored is None:
+                line = f"{outcome.split.name}: missing. {outcome.remark}"
+                console.print(line, markup=False, soft_wrap=True)
 
 
 def missing(specs: "Sequence[RunSpec]", runs: Path, data: Path) -> list[Missing]:

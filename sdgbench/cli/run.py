@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sdgbench.cli import options
+from sdgbench.cli.text import loading
 
 if TYPE_CHECKING:
     from sdgbench.launch.worker_process import WorkerProcess
@@ -255,11 +256,12 @@ def command(
             prestarted = click.get_current_context().with_resource(prestart(useful))
     from rich.console import Console
 
-    from sdgbench.launch.attempt import RunOptions
-    from sdgbench.launch.summary import conclude
-    from sdgbench.spec.resolution import matrix
-    from sdgbench.training import distributed
-    from sdgbench.training.device import Execution
+    with loading():
+        from sdgbench.launch.attempt import RunOptions
+        from sdgbench.launch.summary import conclude
+        from sdgbench.spec.resolution import matrix
+        from sdgbench.training import distributed
+        from sdgbench.training.device import Execution
 
     only = options.names(targets, "--targets") if targets else []
     execution = Execution(

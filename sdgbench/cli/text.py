@@ -1,8 +1,11 @@
 """Lines for people: on a terminal they break between words, elsewhere they stay whole."""
 
+import os
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -13,6 +16,19 @@ def echo(text: str, err: bool = False, indent: int = 2) -> None:
     if stream.isatty():
         text = wrap(text, shutil.get_terminal_size().columns, " " * indent)
     click.echo(text, err=err)
+
+
+@contextmanager
+def loading(what: str = "PyTorch") -> Iterator[None]:
+    """Say on a terminal that a package is loaded, which takes seconds, and erase it at the end."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_terminal and os.environ.get("RANK", "0") == "0":  # of torchrun
+        with console.status(f"Loading {what} ..."):
+            yield
+    else:
+        yield
 
 
 def wrap(text: str, width: int, indent: str, first: str = "") -> str:

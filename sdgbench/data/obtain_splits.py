@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from sdgbench.data.archives import unpack
 from sdgbench.data.download import download
@@ -14,13 +15,21 @@ from sdgbench.data.splits import (
     File,
     SplitStore,
     StoredSplit,
+    Untrusted,
     import_split,
     paths_named,
 )
 from sdgbench.errors import UserError
 from sdgbench.reporter import Reporter
 
-Outcome = tuple[DataSplit, StoredSplit | None, str]  # the last is a remark, such as a reason
+
+class Outcome(NamedTuple):
+    """What became of one split."""
+
+    split: DataSplit
+    stored: StoredSplit | None  # also one that was stored before
+    remark: str = ""  # such as a reason
+    failed: bool = False  # its files are there, but damaged, or it could not be written
 
 
 def import_splits(
@@ -37,13 +46,15 @@ def import_splits(
             if split.archive in published:
                 path = published[split.archive]
                 files = _unpacked(unpacked / path.name, partial(Path, path))
-                yield split, import_split(store, split, files, published=True), ""
+                yield Outcome(split, import_split(store, split, files, published=True))
             else:
-                yield split, import_split(store, split, folder, trust), ""
+                yield Outcome(split, import_split(store, split, folder, trust))
         except FileNotFoundError:
-            yield split, *_stored(store, split, "not found in this folder")
+            yield _outcome(store, split, *_why_absent(split, folder))
+        except Untrusted as error:
+            yield _outcome(store, split, str(error), failed=False)
         except UserError as error:
-            yield split, *_stored(store, split, str(error))
+            yield _outcome(store, split, str(error), failed=True)
     shutil.rmtree(unpacked, ignore_errors=True)
 
 
@@ -51,6 +62,15 @@ def _find(archive: File, folder: Path) -> Path | None:
     """An archive below a folder that has its published checksum."""
     paths = (path for path in paths_named(folder, (archive.name,)) if path.is_file())
     return next((path for path in paths if archive.matches(path)), None)
+
+
+def _why_absent(split: DataSplit, folder: Path) -> tuple[str, bool]:
+    """Why a split was not found below a folder, and whether its archive is there but damaged."""
+    if split.archive and (split.archive.md5 or split.archive.sha256):
+        for path in paths_named(folder, (split.archive.name,)):
+            if path.is_file():
+                return f"{path} is damaged: it does not have its published checksum", True
+    return "not found in this folder", False
 
 
 def _unpacked(folder: Path, archive: Callable[[], Path]) -> Path:
@@ -61,12 +81,12 @@ def _unpacked(folder: Path, archive: Callable[[], Path]) -> Path:
     return folder
 
 
-def _stored(store: SplitStore, split: DataSplit, remark: str) -> tuple[StoredSplit | None, str]:
+def _outcome(store: SplitStore, split: DataSplit, remark: str, failed: bool) -> Outcome:
     """What is stored of a split already, with a remark on why nothing was imported."""
     try:
-        return store.get(split.name), remark
+        return Outcome(split, store.get(split.name), remark, failed)
     except UserError as error:
-        return None, f"{remark}; {error}"
+        return Outcome(split, None, f"{remark}; {error}", failed=True)
 
 
 def fetch_splits(
@@ -84,20 +104,21 @@ def fetch_splits(
     store = SplitStore(root)
     folder = root / "downloads" / dataset.name
     wanted = [split for split in dataset.splits if only is None or split.name in only]
-    missing = [split for split in wanted if _stored(store, split, "")[0] is None]
+    missing = [split for split in wanted if _outcome(store, split, "", False).stored is None]
     unreachable = _check_network(dataset.name, missing)
     for split in wanted:
         try:
             if stored := store.get(split.name):
-                yield split, stored, "already stored"
+                yield Outcome(split, stored, "already stored")
                 continue
             for file in split.downloads:
                 _check_reachable(file, unreachable)
-            yield split, _fetch(split, store, folder, reporter, pause), ""
+            yield Outcome(split, _fetch(split, store, folder, reporter, pause))
         except FileNotFoundError:
-            yield split, None, "the download does not contain it"
+            remark = "the download does not contain it"
+            yield Outcome(split, None, remark, failed=not split.manual)
         except UserError as error:
-            yield split, None, str(error)
+            yield Outcome(split, None, str(error), failed=not split.manual)
     shutil.rmtree(folder / "unpacked", ignore_errors=True)
 
 

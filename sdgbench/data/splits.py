@@ -109,6 +109,10 @@ class StoredSplit:
         return sum(file.stat().st_size for file in self.folder.iterdir() if file.is_file())
 
 
+class Untrusted(UserError):
+    """Content that may be good, but has no known hash."""
+
+
 class _Metadata(msgspec.Struct):
     """What ``part.json`` must hold; datasets add more."""
 
@@ -205,12 +209,12 @@ def import_split(
         candidate, arrays = unknown
         return store.save(split.name, arrays, "unverified", str(candidate.paths[0]))
     if unknown:
-        raise UserError(
+        raise Untrusted(
             f"{unknown[0].paths[0]} is not known to be {split.name}: its content has no known "
             "hash. If you trust it, add --trust; every record and table will say unverified data."
         )
     if problems:
-        raise UserError(f"{split.name}: {'; '.join(problems)}.")
+        raise UserError(f"{'; '.join(problems)}.")
     raise FileNotFoundError(split.name)
 
 

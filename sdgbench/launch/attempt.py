@@ -76,6 +76,7 @@ def delete_for_redo(spec: RunSpec, options: RunOptions) -> None:
     file has changed: one half by the old file and one by the new would be neither.
     """
     store = options.store
+    store.refuse_links(spec)
     if spec.skipped() or (state := store.state(spec)) == "running":
         return
     stale = options.trials and state == "done" and _is_stale(read_trial(store.folder(spec)))
@@ -96,6 +97,7 @@ def existing_result(spec: RunSpec, options: RunOptions) -> Result | None:
     store = options.store
     if reason := spec.skipped():
         return Result(spec, "skipped", remark=reason)
+    store.refuse_links(spec)
     state = store.state(spec)
     if state == "done" and options.trials:
         return Result(spec, "finished before", trial=read_trial(store.folder(spec)))
@@ -105,6 +107,18 @@ def existing_result(spec: RunSpec, options: RunOptions) -> Result | None:
     if state == "failed" and not options.retry:
         return Result(spec, "failed before", remark=store.failure(spec) + " (--retry)")
     return None
+
+
+def result_before(spec: RunSpec, options: RunOptions) -> Result | None:
+    """The result of a run that needs no work, before a process or job is given to it.
+
+    What cannot be read is the result of this run alone.
+    """
+    try:
+        delete_for_redo(spec, options)
+        return existing_result(spec, options)
+    except UserError as error:
+        return Result(spec, "refused", remark=str(error))
 
 
 def run_one(

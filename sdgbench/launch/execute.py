@@ -10,12 +10,12 @@ from sdgbench.errors import MissingData, UserError
 from sdgbench.evaluation import efficiency, embeddings, transport
 from sdgbench.evaluation.evaluator import Weights, evaluate
 from sdgbench.launch.build_record import describe
-from sdgbench.launch.trained_run import trained_run
+from sdgbench.launch.trained_run import FORWARD_COST, trained_run
 from sdgbench.records import arrays
 from sdgbench.records.reading import encode
 from sdgbench.records.schema import Choice, Record, Tuned
 from sdgbench.records.store import Store
-from sdgbench.reporter import Reporter
+from sdgbench.reporter import PlannedStage, Reporter
 from sdgbench.spec.run_spec import RunSpec
 from sdgbench.training import checkpoint, distributed
 from sdgbench.training.device import Device
@@ -41,6 +41,8 @@ def execute(
         raise UserError(f"{spec.dataset} has no targets to test on. Name some in target_tags.")
     names = spec.targets or list(targets)
     per_target: int | None = spec.recipe["test_images"]  # else about as many as are held out
+    smoke = spec.preset == "smoke"
+    measured = efficiency.expected_images(quickly=smoke) + embeddings.PER_DOMAIN * len(names)
     with trained_run(
         spec,
         store,
@@ -49,7 +51,10 @@ def execute(
         reporter,
         checkpoint_seconds,
         should_stop,
-        lambda held_out: len(names) * (per_target or held_out),
+        lambda held_out: [
+            PlannedStage("evaluate", FORWARD_COST * len(names) * (per_target or held_out)),
+            PlannedStage("measure", FORWARD_COST * measured),
+        ],
         log,
     ) as run:
         if run is None:
@@ -70,12 +75,16 @@ def execute(
 
         def finish() -> Record:
             arrays.write_arrays(folder / arrays.PREDICTIONS, evaluation.predictions)
+            run.reporter.begin("measure", 2)
             began = time.perf_counter()
             domains = list(evaluation.domains)
             distances = transport.measure(method, run.source)
             samples = embeddings.keep(folder, method, run.source, dataset, domains)
             position.seconds["analyses"] = time.perf_counter() - began
-            smoke = spec.preset == "smoke"
+            run.reporter.update(1, None, 0.0)
+            costs = efficiency.measure(method, run.peak_memory, quickly=smoke)
+            run.reporter.update(2, None, 0.0)
+            run.reporter.end()
             record = describe(
                 spec,
                 method=method,
@@ -84,7 +93,7 @@ def execute(
                 validation=run.validation,
                 trainer=trainer,
                 evaluation=evaluation,
-                efficiency=efficiency.measure(method, run.peak_memory, quickly=smoke),
+                efficiency=costs,
                 transport=distances,
                 embedding=samples,
                 started=run.started,

@@ -149,17 +149,27 @@ class LiveTable:
         return total / max(1, len(rows))
 
     def _expected_seconds(self, spec: RunSpec) -> float | None:
-        """The mean time of the finished runs of a method and dataset; None if there are none."""
-        return _mean(self._durations.get((spec.method, spec.dataset), []))
+        """The mean time of the finished runs of a method and dataset, or else of the active ones.
+
+        None if there are neither.
+        """
+        key = (spec.method, spec.dataset)
+        return _mean(self._durations.get(key) or self._projected().get(key, []))
 
     def _usual_seconds(self) -> float | None:
         """The mean time of all finished runs, or else what the active ones will take."""
-        known = [second for seconds in list(self._durations.values()) for second in seconds]
-        if known:
-            return _mean(known)
-        now = time.monotonic()
-        left = {n: row.whole.seconds_left() for n, row in dict(self.rows).items()}
-        return _mean([now - self._began[n] + s for n, s in left.items() if s is not None])
+        known = self._durations or self._projected()
+        return _mean([second for seconds in list(known.values()) for second in seconds])
+
+    def _projected(self) -> dict[tuple[str, str], list[float]]:
+        """What the active runs will have taken at their end, by method and dataset."""
+        projected: dict[tuple[str, str], list[float]] = {}
+        for position, row in dict(self.rows).items():
+            if (left := row.whole.seconds_left()) is not None:
+                spec = self.specs[position - 1]
+                seconds = time.monotonic() - self._began[position] + left
+                projected.setdefault((spec.method, spec.dataset), []).append(seconds)
+        return projected
 
     def share(self) -> float:
         """The share of all runs that is done, by their expected time; at first each counts alike.
@@ -200,18 +210,19 @@ class LiveTable:
         for line in cells:
             table.add_row(*map(escape, line))
         lines = [Text(f"and {len(rows) - shown} more")] if len(rows) > shown else []
-        lines.append(Text(self.summary(), style="dim"))
+        summary = self.summary()
+        parts = [summary] if len(summary) <= self.console.width else summary.split("; ")
+        lines += [Text(part, style="dim") for part in parts]
         if self.stopping:
             lines.append(Text(STOPPING, style="bold yellow"))
         return Group(table, *lines)
 
     def summary(self) -> str:
         """The state of all runs, the share that is done and the time left, in words."""
-        parts = [self.counts(), f"{percent(self.share())} done"]
-        parts.append(f"{clock(time.monotonic() - self.began)} so far")
-        if (left := self.seconds_left()) is not None:
-            parts.append(f"about {clock(left)} left")
-        return "; ".join(parts)
+        times = f"{percent(self.share())} done in {clock(time.monotonic() - self.began)}"
+        if not self.stopping and (left := self.seconds_left()) is not None:
+            times += f", about {clock(left)} left"
+        return f"{self.counts()}; {times}"
 
 
 def _cells(row: Row) -> list[str]:

@@ -49,14 +49,13 @@ def trained_run(
     reporter: Reporter,
     checkpoint_seconds: float,
     should_stop: Callable[[], bool],
-    images_after: Callable[[int], int],
+    later: Callable[[int], Sequence[PlannedStage]],
     log: str = "",
 ) -> Iterator[TrainedRun | None]:
     """Train a run, going on from its checkpoint if there is one; None: it is finished already.
 
-    Its folder stays locked and the device set up until the block ends. ``images_after`` says how
-    many images will be predicted after training, given the number of held-out ones. ``log`` is
-    one of ``event_log.LOGS``.
+    Its folder stays locked and the device set up until the block ends. ``later`` gives the stages
+    after training, from the number of held-out images. ``log`` is one of ``event_log.LOGS``.
     """
     folder = store.folder(spec)
     dataset = spec.dataset_class(data_root, spec.build_options(), spec.build_recipe())
@@ -91,7 +90,7 @@ def trained_run(
             reporter,
             checkpoint_seconds,
             should_stop,
-            [PlannedStage("evaluate", FORWARD_COST * images_after(len(validation)))],
+            later(len(validation)),
             event_log,
         )
         trainer.opened_files = lambda: list(opened.names)

@@ -10,12 +10,12 @@ from sdgbench import storage
 from sdgbench.evaluation.evaluator import score_domain
 from sdgbench.evaluation.shifts import score_families
 from sdgbench.launch.build_record import cost_of, machine_of, source_of
-from sdgbench.launch.trained_run import trained_run
+from sdgbench.launch.trained_run import FORWARD_COST, trained_run
 from sdgbench.records import provenance
 from sdgbench.records.schema import utc_now
 from sdgbench.records.searches import TRIAL, Trial, read_trial
 from sdgbench.records.store import Store
-from sdgbench.reporter import Reporter
+from sdgbench.reporter import PlannedStage, Reporter
 from sdgbench.spec import shifts
 from sdgbench.spec.run_spec import RunSpec
 from sdgbench.training import checkpoint, distributed
@@ -42,7 +42,7 @@ def execute_trial(
         reporter,
         checkpoint_seconds,
         should_stop,
-        lambda held_out: held_out * (1 + len(families)),
+        lambda held_out: [PlannedStage("evaluate", FORWARD_COST * held_out * (1 + len(families)))],
     ) as run:
         if run is None:
             return read_trial(store.folder(spec))

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from sdgbench import registry
 from sdgbench.errors import UserError
-from sdgbench.launch.attempt import Result, RunOptions, delete_for_redo, existing_result
+from sdgbench.launch.attempt import Result, RunOptions, result_before
 from sdgbench.launch.cpu_count import available_cpus
 from sdgbench.launch.crash import print_description
 from sdgbench.launch.gpu_sharing import runs_per_gpu
@@ -197,7 +197,7 @@ class WorkerPool:
         """Give a free slot the next run that has no result yet."""
         while self.waiting and slot.run is None:
             run = self.waiting.popleft()
-            if not run.starts and (result := self._existing_result(run.spec)):
+            if not run.starts and (result := result_before(run.spec, self.options)):
                 self._record_result(run, result)
                 continue
             if slot.worker is None:
@@ -208,13 +208,6 @@ class WorkerPool:
             slot.run, slot.reporter = run, self.table.start_run(run.position)
             slot.began = time.monotonic()
             slot.worker.send(run.spec)
-
-    def _existing_result(self, spec: RunSpec) -> Result | None:
-        try:
-            delete_for_redo(spec, self.options)
-            return existing_result(spec, self.options)
-        except UserError as error:
-            return Result(spec, "refused", remark=str(error))
 
     def _poll(self, slot: Slot) -> None:
         """Handle what a slot's process sent and printed, and its death."""

@@ -58,11 +58,16 @@ class Store:
             return "failed"
         return "interrupted" if any(folder.glob("checkpoint*.pt")) else "new"
 
-    def begin(self, spec: RunSpec) -> None:
-        """Write down what was asked."""
+    def refuse_links(self, spec: RunSpec) -> None:
+        """Refuse a run whose folder is a link: no command follows it."""
         folder = self.folder(spec)
         for path in (folder, folder.parent, folder.parent.parent):
             storage.refuse_link(path)
+
+    def begin(self, spec: RunSpec) -> None:
+        """Write down what was asked."""
+        folder = self.folder(spec)
+        self.refuse_links(spec)
         storage.sweep_temporaries(folder)
         (folder / FAILURE_FILE).unlink(missing_ok=True)
         about = {"schema": SCHEMA, "id": spec.id, "param_changes": spec.changed_parameters()}

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from sdgbench import storage
+from sdgbench.cli.text import loading
 from sdgbench.records.schema import SCHEMA
 
 RUN = ("run", "--method", "erm", "--dataset", "digits-mini", "--preset", "smoke")
@@ -342,6 +343,21 @@ def test_compare_prints_every_format(cli, tmp_path):
 def test_compare_imports_no_torch(without_torch, cli, tmp_path):
     assert cli(*RUN).code == 0
     assert "erm" in without_torch("compare", "--runs", tmp_path / "runs")
+
+
+def test_a_run_loads_only_what_it_needs(python):
+    """torchvision takes as long to import as torch; most runs need none of it."""
+    code = "import sys, sdgbench.launch.attempt; print('torchvision' in sys.modules)"
+    assert python("-c", code).stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_hears_that_torch_is_loaded(terminal, capsys, monkeypatch):
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1" if terminal else "")
+    with loading():
+        pass
+    assert ("Loading PyTorch" in capsys.readouterr().err) == terminal
 
 
 VERBS = [

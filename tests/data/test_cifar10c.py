@@ -183,7 +183,7 @@ def test_archives_are_fetched_once_and_trusted_by_their_checksum(
     monkeypatch.setattr(small, "splits", tuple(splits))
     outcomes = {
         split.name: (stored, remark)
-        for split, stored, remark in fetch_splits(small, tmp_path / "d", Silent(), pause=0.0)
+        for split, stored, remark, _ in fetch_splits(small, tmp_path / "d", Silent(), pause=0.0)
     }
     server.shutdown()
     assert served == ["/cifar.tar.gz"]

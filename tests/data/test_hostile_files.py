@@ -280,11 +280,41 @@ def test_one_bad_file_does_not_stop_the_import_of_the_others(damage, cli, tmp_pa
     cut = (folder / "test_32x32.mat").read_bytes()[:200]
     (folder / "test_32x32.mat").write_bytes(cut if content is None else content)
     done = cli("data", "import", "digits", folder, "--trust", "--data", tmp_path / "data")
-    assert done.code == 0, done.err
+    assert done.code == 1, done.err
     assert "syn-test: unverified, 9,553 images" in done.out
     (line,) = [line for line in done.out.splitlines() if line.startswith("svhn-test")]
     assert "test_32x32.mat cannot be read" in line
     assert "Traceback" not in done.out + done.err
+
+
+def test_files_that_are_absent_are_no_error_of_an_import(cli, tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    digits(folder / "synth_test_32x32.mat", 9_553)
+    command = ("data", "import", "digits", folder, "--data", tmp_path / "data")
+    assert cli(*command).code == 2  # nothing: its content has no known hash
+    done = cli(*command, "--trust")
+    assert done.code == 0
+    assert "svhn-test: missing. not found in this folder" in done.out
+
+
+def test_only_bad_files_to_import_are_damage_too(cli, tmp_path):
+    (tmp_path / "test_32x32.mat").write_bytes(b"")
+    done = cli("data", "import", "digits", tmp_path, "--trust", "--data", tmp_path / "data")
+    assert done.code == 1
+    assert "test_32x32.mat cannot be read" in done.out
+
+
+def test_a_bad_file_of_a_split_that_is_stored_is_named(cli, tmp_path):
+    digits(tmp_path / "synth_test_32x32.mat", 9_553)
+    command = ("data", "import", "digits", tmp_path, "--trust", "--data", tmp_path / "data")
+    assert cli(*command).code == 0
+    (tmp_path / "synth_test_32x32.mat").write_bytes(b"")
+    done = cli(*command)
+    assert done.code == 1
+    (line,) = [line for line in done.out.splitlines() if line.startswith("syn-test")]
+    assert line.startswith("syn-test: unverified, 9,553 images (")
+    assert "synth_test_32x32.mat cannot be read" in line
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"count": "x"}', b"null", b"[" * 10**5])
@@ -303,7 +333,7 @@ def test_a_damaged_part_is_named_and_imported_again(content, cli, tmp_path):
         assert "damaged" in done.out
         assert "Traceback" not in done.out + done.err
     done = cli("data", "import", "digits", folder, "--trust", "--data", tmp_path / "data")
-    assert done.code == 0
+    assert done.code == 1
     assert "syn-test: unverified, 9,553 images" in done.out
     assert "svhn-test: missing. not found in this folder; " in done.out
 
@@ -353,11 +383,11 @@ def test_bad_batches_and_arrays_are_one_line_each(labels, tmp_path):
     folder.mkdir()
     for name, content in {**BAD_BATCHES, **BAD_ARRAYS, "labels.npy": saved(labels)}.items():
         (folder / name).write_bytes(content)
-    remarks = {
-        split.name.partition("-")[2]: remark
-        for split, stored, remark in import_splits(Cifar10C, folder, tmp_path / "data", trust=True)
-        if stored is None
-    }
+    outcomes = list(import_splits(Cifar10C, folder, tmp_path / "data", trust=True))
+    assert not any(outcome.stored for outcome in outcomes)
+    remarks = {outcome.split.name.partition("-")[2]: outcome.remark for outcome in outcomes}
+    failed = {outcome.split.name.partition("-")[2] for outcome in outcomes if outcome.failed}
+    assert failed == {name.removesuffix(".npy") for name in (*BAD_BATCHES, *BAD_ARRAYS)}
     assert len(remarks) == len(Cifar10C.splits)
     for name in (*BAD_BATCHES, *BAD_ARRAYS):
         remark = remarks[name.removesuffix(".npy")]
@@ -404,7 +434,7 @@ def test_a_damaged_part_folder_stops_nothing(name, kind, tmp_path):
         digits(tmp_path / f"{split.name}.mat")
     data = tmp_path / "data"
     outcomes = list(import_splits(Tiny, tmp_path, data, trust=True))
-    assert [stored.state for _, stored, _ in outcomes] == ["unverified", "unverified"]
+    assert [outcome.stored.state for outcome in outcomes] == ["unverified", "unverified"]
     put(data / "parts" / "first" / name, kind)
     store = SplitStore(data)
     for use in (store.verify, lambda split: store.get(split.name).load()):
@@ -412,7 +442,7 @@ def test_a_damaged_part_folder_stops_nothing(name, kind, tmp_path):
             use(Tiny.splits[0])
         except (UserError, AttributeError):  # AttributeError: of None, the part is gone
             continue
-    (_, first, remark), (_, second, _) = import_splits(Tiny, tmp_path, data, trust=True)
+    (_, first, remark, _), (_, second, *_) = import_splits(Tiny, tmp_path, data, trust=True)
     assert second.state == "unverified"
     assert first is not None or name in remark
     assert remark.count("\n") == 0
@@ -423,7 +453,7 @@ def test_a_part_that_is_a_file_is_named(tmp_path):
         digits(tmp_path / f"{split.name}.mat")
     (tmp_path / "data/parts").mkdir(parents=True)
     (tmp_path / "data/parts/first").write_bytes(b"")
-    (_, first, remark), (_, second, _) = import_splits(Tiny, tmp_path, tmp_path / "data", True)
+    (_, first, remark, _), (_, second, *_) = import_splits(Tiny, tmp_path, tmp_path / "data", True)
     assert first is None
     assert "There is a file where a folder is needed" in remark
     assert second.state == "unverified"

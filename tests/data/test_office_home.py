@@ -55,7 +55,7 @@ def small(tree, tmp_path, monkeypatch):
 
 
 def states(outcomes):
-    return [stored and stored.state for _, stored, _ in outcomes]
+    return [stored and stored.state for _, stored, *_ in outcomes]
 
 
 def test_the_published_counts():
@@ -99,12 +99,23 @@ def test_an_archive_is_imported_without_trust_and_folders_with_it(small, tree, t
     refused = list(import_splits(small, tree, tmp_path / "b", False))
     assert states(refused) == [None] * 4
     assert "--trust" in refused[0][2]
-    (domain,) = [stored for split, stored, _ in import_splits(small, tree, tmp_path / "b", True)
+    (domain,) = [stored for split, stored, *_ in import_splits(small, tree, tmp_path / "b", True)
                  if split.name == "office-home-real_world"]  # fmt: skip
     assert domain.state == "unverified"
     images, _ = domain.load()
     expected = read_fitted(tree / "Real World" / "Bed" / "00001.png", (16, 16))
     assert np.array_equal(images[3], expected.transpose(1, 2, 0))
+
+
+def test_a_damaged_archive_is_named(small, tmp_path):
+    path = tmp_path / "zip" / office_home.ARCHIVE.name
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    outcomes = list(import_splits(small, tmp_path / "zip", tmp_path / "a", True))
+    assert states(outcomes) == [None] * 4
+    assert all(outcome.failed for outcome in outcomes)
+    assert f"{path.name} is damaged: it does not have its published checksum" in outcomes[0].remark
 
 
 def test_parquet_files_hold_the_same_as_folders(small, tree, tmp_path):
@@ -126,6 +137,6 @@ def test_parquet_files_hold_the_same_as_folders(small, tree, tmp_path):
         parquet.write_table(pyarrow.Table.from_pylist(part), tmp_path / "hub" / name)
     from_tables = list(import_splits(small, tmp_path / "hub", tmp_path / "a", True))
     from_folders = list(import_splits(small, tree, tmp_path / "b", True))
-    assert [stored.metadata["sha256"] for _, stored, _ in from_tables] == [
-        stored.metadata["sha256"] for _, stored, _ in from_folders
+    assert [stored.metadata["sha256"] for _, stored, *_ in from_tables] == [
+        stored.metadata["sha256"] for _, stored, *_ in from_folders
     ]

@@ -131,3 +131,23 @@ def test_a_sequence_without_labels_is_named(tmp_path, cli):
     (folder / "GT" / "LABELS" / synthia.CAMERA / "000001.png").unlink()
     done = cli("data", "import", "synthia", tmp_path / "mine", "--data", "d", "--trust")
     assert "000001.png is missing" in done.out
+
+
+@pytest.mark.parametrize("folder", ["GT/LABELS", "RGB"])
+@pytest.mark.parametrize("damage", ["flipped", "cut", "empty"])
+def test_a_damaged_image_is_named_and_the_rest_imported(folder, damage, tmp_path, cli):
+    """A flipped bit once ended the process."""
+    mine = tmp_path / "mine"
+    for location in ("01", "02"):
+        write_sequence(mine, f"SYNTHIA-SEQS-{location}-FOG", 2)
+    path = mine / "SYNTHIA-SEQS-01-FOG" / folder / synthia.CAMERA / "000001.png"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 8
+    path.write_bytes({"flipped": data, "cut": data[: len(data) // 2], "empty": b""}[damage])
+    done = cli("data", "import", "synthia", mine, "--data", "d", "--trust")
+    assert done.code == 1, done.err
+    (line,) = [line for line in done.out.splitlines() if line.startswith("synthia-01-fog")]
+    assert "cannot be read" in line
+    assert "000001.png" in line
+    assert "synthia-02-fog: unverified, 2 images" in done.out
+    assert "Traceback" not in done.out + done.err

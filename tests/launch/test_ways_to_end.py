@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -267,3 +268,64 @@ def test_a_progress_file_from_the_future_is_not_a_live_run(cli, tmp_path):
     (folder / "progress.json").write_text(json.dumps(progress))
     done = cli("status")
     assert "1 interrupted" in done.out, done.out + done.err
+
+
+# Links and full disks --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["run", "method"])
+def test_a_run_folder_that_is_a_link_is_refused_by_every_command(level, cli, tmp_path):
+    assert cli(*RUN, "--method", "erm", "--seeds", "0-1", "--runs", "other").code == 0
+    theirs = min(tmp_path.glob("other/*/erm/*"))
+    mine = tmp_path / "runs" / theirs.relative_to(tmp_path / "other")
+    if level == "run":
+        shutil.copytree(theirs.parent, mine.parent)
+        shutil.rmtree(mine)
+    else:
+        theirs, mine = theirs.parent, mine.parent
+        mine.parent.mkdir(parents=True)
+    mine.symlink_to(theirs)
+    before = {path: path.read_bytes() for path in theirs.rglob("*") if path.is_file()}
+    run = (*RUN, "--method", "erm", "--seeds", "0-1")
+    for arguments, code in (
+        (run, 2),
+        ((*run, "--redo"), 2),
+        ((*run, "--jobs", "2"), 2),
+        (("compare",), 1 if level == "run" else 2),
+        (("status",), 1),
+        (("verify",), 1),
+    ):
+        done = cli(*arguments)
+        shown = " ".join((done.out + done.err).split())
+        assert done.code == code, (arguments, shown)
+        assert f"{mine.name} is a link" in shown, arguments
+        assert "Traceback" not in shown
+    assert before == {path: path.read_bytes() for path in theirs.rglob("*") if path.is_file()}
+    assert mine.is_symlink()
+
+
+@pytest.mark.parametrize("name", ["predictions.npz", "record.json"])
+def test_a_full_disk_at_the_moment_of_the_record(name, cli, tmp_path, monkeypatch):
+    run = (*RUN, "--method", "erm")
+    assert cli(*run, "--runs", "whole").code == 0
+    replace = os.replace
+
+    def full(source, target, **options):
+        if str(target).endswith(name):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return replace(source, target, **options)
+
+    monkeypatch.setattr(os, "replace", full)
+    done = cli(*run)
+    assert done.code == 2, done.out + done.err
+    assert "No space is left there" in done.err
+    assert "Traceback" not in done.out + done.err
+    assert not list(tmp_path.glob("runs/*/*/*/record.json"))
+    monkeypatch.setattr(os, "replace", replace)
+    assert cli(*run).code == 0
+    first, second = (
+        json.loads(next(tmp_path.glob(f"{runs}/*/*/*/record.json")).read_text())
+        for runs in ("whole", "runs")
+    )
+    assert first["results"] == second["results"]
+    assert not list(tmp_path.glob("runs/**/*.tmp"))

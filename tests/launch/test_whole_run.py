@@ -7,10 +7,14 @@ from helpers import Everything, make, trainer
 
 from sdgbench import registry
 from sdgbench.launch import whole_run
+from sdgbench.launch.execute import execute
 from sdgbench.launch.progress import StageTracker, percent
 from sdgbench.launch.whole_run import WholeRun
 from sdgbench.method import Phase
+from sdgbench.records.store import Store
 from sdgbench.reporter import PlannedStage, Silent
+from sdgbench.spec.resolution import matrix
+from sdgbench.training.device import Device
 
 PLAN = [PlannedStage(*stage) for stage in (("a", 10.0), ("b", 60.0), ("a", 20.0), ("c", 10.0))]
 
@@ -125,3 +129,13 @@ def test_generating_by_ascent_is_expected_to_take_its_steps(tmp_path):
 
 def test_a_reporter_that_shows_nothing_takes_a_plan():
     Silent().plan(PLAN)
+
+
+def test_a_run_says_what_it_does_to_its_end(data, tmp_path):
+    """Distances and latency take a share of a short run: it is not at 100% while they last."""
+    reporter = Shares()
+    [spec] = matrix(["erm"], ["digits-mini"], [0], "smoke", [], [], [], "float32")
+    execute(spec, Store(tmp_path), data, Device("cpu"), reporter)
+    assert [stage.label for stage in reporter.whole.stages] == ["train", "evaluate", "measure"]
+    assert reporter.stage.label == "measure"
+    assert reporter.shares[-3] < reporter.shares[-2] < reporter.shares[-1] == 1

@@ -18,11 +18,11 @@ from rich.markup import escape
 
 from sdgbench import registry
 from sdgbench.errors import UserError, unknown
-from sdgbench.launch.attempt import Result, RunOptions, delete_for_redo, existing_result
+from sdgbench.launch.attempt import Result, RunOptions, result_before
 from sdgbench.launch.slurm import queue
 from sdgbench.launch.slurm.job import Job
 from sdgbench.launch.slurm.resources import Resources
-from sdgbench.launch.summary import conclude
+from sdgbench.launch.summary import conclude, exit_code
 from sdgbench.records.failure import FAILURE_FILE
 from sdgbench.records.store import Store
 from sdgbench.spec.run_spec import RunSpec, label_runs
@@ -59,7 +59,7 @@ def run_on_slurm(
         return conclude(submission.results, console, options.runs)
     _report(submission, options.runs, console)
     if not wait:
-        return 1 if any(result.outcome == "failed before" for result in submission.results) else 0
+        return exit_code({result.outcome for result in submission.results})
     results = {result.spec.id: result for result in submission.results}
     labels = dict(zip([spec.id for spec in specs], label_runs(specs), strict=True))
     try:
@@ -97,8 +97,7 @@ def _submit(specs: Sequence[RunSpec], options: RunOptions, resources: Resources)
         if queue.job_of(folder) in active and not (folder / "record.json").exists():
             submission.queued.append(spec)
             continue
-        delete_for_redo(spec, options)
-        if result := existing_result(spec, options):
+        if result := result_before(spec, options):
             submission.results.append(result)
         elif store.state(spec) == "running":  # without a job: a process outside of Slurm has it
             submission.queued.append(spec)
@@ -196,7 +195,10 @@ def _job_result(spec: RunSpec, store: Store, active: dict[str, str] | None) -> R
     """The result of a submitted run; None while it is pending, or if ``active`` is not known."""
     folder = store.folder(spec)
     if (folder / "record.json").exists():
-        record = store.record(spec)
+        try:
+            record = store.record(spec)
+        except UserError as error:
+            return Result(spec, "refused", remark=str(error))
         return Result(spec, "done", record, seconds=record.cost.seconds)
     job = queue.job_of(folder)
     if job is None and (folder / FAILURE_FILE).exists():

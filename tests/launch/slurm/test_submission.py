@@ -114,6 +114,17 @@ def test_only_what_is_missing_and_not_queued_is_submitted(cli, fake, tmp_path):
     assert len(fake.scripts()) == 3
 
 
+def test_a_damaged_record_keeps_no_other_run_from_its_job(cli, fake, tmp_path):
+    cli(*RUN, "--seeds", "0")
+    (record,) = tmp_path.glob("runs/*/*/*/record.json")
+    record.write_text("{")
+    done = cli(*SLURM, "0-2")
+    assert done.code == 2
+    assert "Submitted 2 runs as job 1; 1 refused." in done.out
+    assert str(record.relative_to(tmp_path)) in done.out
+    assert recorded_jobs(tmp_path / "runs").keys() == {1, 2}
+
+
 def test_all_finished_shows_the_table_and_submits_nothing(cli, fake):
     cli(*RUN)
     done = cli(*SLURM, "0")
@@ -229,6 +240,18 @@ def test_a_job_that_is_gone_without_a_result_ends_the_wait(cli, fake, monkeypatc
     done = cli(*SLURM, "0-1", "--wait")
     assert done.code == 130
     assert done.out.count("its job ended without a result") == 2
+
+
+def test_a_damaged_record_of_a_job_ends_the_wait_for_it(cli, fake, tmp_path, monkeypatch):
+    def work(seconds):
+        (queue_file,) = tmp_path.glob("runs/*/*/*/queued.json")
+        queue_file.with_name("record.json").write_text("{")
+
+    monkeypatch.setattr(submission.time, "sleep", work)
+    fake.alive("1")
+    done = cli(*SLURM, "0", "--wait")
+    assert done.code == 2
+    assert "record.json" in done.err
 
 
 def test_waiting_ends_with_the_usual_summary(cli, fake, tmp_path, monkeypatch):
