@@ -10,7 +10,7 @@ from sdgbench.api.arguments import Folder
 from sdgbench.api.finished import FinishedRun, load_run
 from sdgbench.errors import MissingData, UserError
 from sdgbench.leaderboard.environment import KEYS, environment_of
-from sdgbench.records import arrays
+from sdgbench.records import arrays, provenance
 from sdgbench.records.curve import read_points
 from sdgbench.records.schema import Record
 
@@ -106,12 +106,7 @@ def reproduce(
             "This model was trained elsewhere. Only runs that were trained here can be."
         )
     spec = record.spec
-    if spec.method not in registry.entries("method"):
-        sha256 = (record.code.method_file_sha256 or "unknown")[:12]
-        raise UserError(
-            f'The method "{spec.method}" is not known here. Add its file (sha256 {sha256}...) '
-            "with --plugin."
-        )
+    provenance.check_known(record)
     spec.check_dataset_version()
 
     from rich.console import Console

@@ -70,9 +70,9 @@ def command(folders: tuple[Path, ...], badge: bool, runs: Path, data: Path) -> i
     for link in links:
         skip(str(link))
     for path in dict.fromkeys(paths):
+        label = labels.get(path, "")
         try:
             record = read(path)
-            label = labels[path]
             with console.status(escape(label)):
                 verdict = verify(record, path.parent, data)
             if badge and verdict.is_complete:
@@ -82,7 +82,8 @@ def command(folders: tuple[Path, ...], badge: bool, runs: Path, data: Path) -> i
                 (path.parent / VERIFICATION_FILE).unlink(missing_ok=True)
         except Exception as error:  # a damaged file must not hide the others
             known = isinstance(error, UserError)
-            skip(str(error) if known else f"{path} is damaged ({type(error).__name__}: {error})")
+            named = f"{label}: {error}" if label else str(error)
+            skip(named if known else f"{path} is damaged ({type(error).__name__}: {error})")
             continue
         counts[verdict.state] += 1
         style, word = WORDS[verdict.state]

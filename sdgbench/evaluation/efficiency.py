@@ -21,6 +21,7 @@ BLOCK = 10  # repetitions whose median is one sample of the interval: neighbours
 FEWEST_BLOCKS = 5
 PRECISION = 0.02  # of the median: an interval of this half-width is small enough
 SECONDS = 2.0  # after which the interval is what it is
+QUICK_EFFORT = {"budget": 0.0, "warm_up": 1, "block": 1}
 
 
 def count_parameters(modules: Iterable[nn.Module]) -> int:
@@ -73,6 +74,12 @@ def latency(
     )
 
 
+def expected_images(quickly: bool = False) -> int:
+    """The images that go through the network to time it, if the interval is small at once."""
+    repetitions = 2 if quickly else WARM_UP + FEWEST_BLOCKS * BLOCK
+    return repetitions * sum(BATCHES)
+
+
 def median_half_width(times: Sequence[float], block: int) -> float | None:
     """Half the 95% t-interval of the medians of blocks of times; None: too few blocks."""
     count = len(times) // block
@@ -86,7 +93,7 @@ def median_half_width(times: Sequence[float], block: int) -> float | None:
 
 def measure(method: Method, peak_memory: int | None = None, quickly: bool = False) -> Efficiency:
     """Sizes, FLOPs and latency, as records keep them; ``quickly`` times one repetition."""
-    effort: dict[str, Any] = {"budget": 0.0, "warm_up": 1, "block": 1} if quickly else {}
+    effort: dict[str, Any] = QUICK_EFFORT if quickly else {}
     modules = checkpoint.modules(method).values()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None  # before it adds to it
     for module in modules:

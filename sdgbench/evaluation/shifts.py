@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torchvision.transforms.v2 import functional as vision
 
 from sdgbench.evaluation.evaluator import score_domain
 from sdgbench.method import Method
@@ -40,6 +39,8 @@ def _shear(amount: float) -> Change:
 
 
 def _affine(x: Tensor, angle: float, shear: float) -> Tensor:
+    from torchvision.transforms.v2 import functional as vision  # slow to import, for trials alone
+
     moved: Tensor = vision.affine(
         x,
         angle=angle,
@@ -49,6 +50,16 @@ def _affine(x: Tensor, angle: float, shear: float) -> Tensor:
         interpolation=vision.InterpolationMode.BILINEAR,
     )
     return moved
+
+
+def _hue(turn: float) -> Change:
+    def adjust(x: Tensor) -> Tensor:
+        from torchvision.transforms.v2 import functional as vision
+
+        turned: Tensor = vision.adjust_hue(x, turn)
+        return turned
+
+    return adjust
 
 
 def _shading(dim: int) -> Change:
@@ -101,7 +112,7 @@ def _wave(sign: int) -> Change:
 
 CHANGES: dict[str, tuple[Change, ...]] = {
     "channels": (lambda x: x[:, [1, 2, 0]], lambda x: x[:, [2, 1, 0]]),
-    "hue": (lambda x: vision.adjust_hue(x, 1 / 6), lambda x: vision.adjust_hue(x, -1 / 6)),
+    "hue": (_hue(1 / 6), _hue(-1 / 6)),
     "invert": (lambda x: 1 - x,),
     "posterize": (_posterize(2), _posterize(3)),
     "solarize": (_solarize(1 / 2), _solarize(1 / 3)),

@@ -16,7 +16,7 @@ from sdgbench.dataset import Dataset
 from sdgbench.errors import MissingData
 from sdgbench.evaluation import claims, hulls, metrics
 from sdgbench.evaluation.evaluator import summarise
-from sdgbench.records import badges
+from sdgbench.records import badges, provenance
 from sdgbench.records.arrays import PREDICTIONS, read_arrays
 from sdgbench.records.schema import ChoiceResult, Record
 from sdgbench.records.scores import DomainScore
@@ -62,6 +62,8 @@ class Verdict:
 def verify(record: Record, folder: Path, data_root: Path) -> Verdict:
     """Recompute all scores of a record, domain by domain, and all means over them."""
     spec = record.spec
+    if not record.elsewhere:
+        provenance.check_known(record)
     spec.check_dataset_version()
     dataset = spec.dataset_class(data_root, spec.build_options(), spec.build_recipe())
     recipe = spec.build_recipe()

@@ -6,7 +6,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from sdgbench import registry
-from sdgbench.records.schema import Code
+from sdgbench.errors import UserError
+from sdgbench.records.schema import Code, Record
 from sdgbench.spec.run_spec import RunSpec
 
 PACKAGES = (
@@ -65,3 +66,17 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+def check_known(record: Record) -> None:
+    """Refuse a record whose method or dataset is not known here; the error names its file."""
+    spec, code = record.spec, record.code
+    for kind, name, sha256 in (
+        ("method", spec.method, code.method_file_sha256),
+        ("dataset", spec.dataset, code.dataset_file_sha256),
+    ):
+        if name not in registry.entries(kind):
+            raise UserError(
+                f'The {kind} "{name}" is not known here. Add its file '
+                f"(sha256 {(sha256 or 'unknown')[:12]}...) with --plugin."
+            )

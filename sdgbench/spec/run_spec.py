@@ -179,7 +179,8 @@ def explained_defaults(
     values = parameters.as_plain(parameters.build(method.Params, {}))
     origins = dict.fromkeys(values, "default")
     layers = []
-    if not {key.partition("/")[0] for key in method.per_dataset} & {family, dataset.name}:
+    families = {key.partition("/")[0] for key in method.per_dataset}
+    if family not in families and dataset.name not in method.per_dataset:
         rule = f"rule for {height} x {width} pixels"
         layers.append((rule, method.scaled((height, width))))
     special = (f"{family}/{preset}", f"{dataset.name}/{preset}")

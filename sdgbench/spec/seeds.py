@@ -47,6 +47,7 @@ class Seeder:
 
 
 _PYTHON: random.Random = random.seed.__self__  # type: ignore[attr-defined]  # the global one
+_HAS_MPS = torch.backends.mps.is_available()
 
 
 def _seed_all(value: int) -> None:
@@ -55,7 +56,7 @@ def _seed_all(value: int) -> None:
     torch.default_generator.manual_seed(value)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(value)
-    if torch.backends.mps.is_available():
+    if _HAS_MPS:
         torch.mps.manual_seed(value)
     np.random.seed(value % 2**32)
     # What random.seed does with an integer, without its checks.

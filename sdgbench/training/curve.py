@@ -35,7 +35,8 @@ class LossMean:
     def add(self, loss: Tensor, skipped: Tensor | None) -> None:
         """Add a step's loss, unless the step was skipped (a number on the device, 0 or 1)."""
         if skipped is None:
-            self.total, self.count = self.total + loss, self.count + 1
+            self.total += loss  # in place, once it is a tensor
+            self.count += 1
         else:
             self.total = self.total + torch.where(skipped > 0, torch.zeros_like(loss), loss)
             self.count = self.count + (1 - skipped)

@@ -64,6 +64,9 @@ class DeviceImages:
         self.labels = device.to_device(torch.from_numpy(labels))
         if self.labels.dim() == 1:  # label maps would take eight times the memory
             self.labels = self.labels.long()
+        # The same memory for NumPy, which gathers rows in less time than torch.
+        on_cpu = device.kind == "cpu"
+        self._arrays = (self.images.numpy(), self.labels.numpy()) if on_cpu else None
         self.device, self._count = device, len(images)
 
     def __len__(self) -> int:
@@ -71,10 +74,13 @@ class DeviceImages:
 
     def gather(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
         """Images in [0, 1] and labels, in the given order."""
-        rows = self.device.to_device(torch.from_numpy(indices))
-        labels = self.labels.index_select(0, rows)
-        labels = labels if labels.dtype == torch.int64 else labels.long()
-        return to_unit(self.images.index_select(0, rows)), labels
+        if self._arrays:
+            images = torch.from_numpy(self._arrays[0].take(indices, 0))
+            labels = torch.from_numpy(self._arrays[1].take(indices, 0))
+        else:
+            rows = self.device.to_device(torch.from_numpy(indices))
+            images, labels = self.images.index_select(0, rows), self.labels.index_select(0, rows)
+        return to_unit(images), labels if labels.dtype == torch.int64 else labels.long()
 
     def span(self, start: int, stop: int) -> Tensor:
         """Images ``start`` to ``stop`` in [0, 1], for evaluation."""
@@ -91,9 +97,12 @@ class DeviceImages:
         """Do nothing: there are no threads and no files."""
 
 
+_MAX_BYTE = torch.tensor(255.0)  # torch would turn a number into such a tensor at each call
+
+
 def to_unit(images: Tensor) -> Tensor:
     """Turn bytes into floats in [0, 1]."""
-    return images.to(torch.float32).div_(255)
+    return images.float().div_(_MAX_BYTE)
 
 
 class Feed:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from copy import deepcopy
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,9 @@ class Trainer:
         self.source = open_images(source, self.device)
         self.validation = open_images(validation, self.device)
         self.plan = list(method.plan())
-        self.train_total = sum(phase.steps for phase in self.plan if phase.name == "train")
+        train_steps = [phase.steps if phase.name == "train" else 0 for phase in self.plan]
+        self.trained_before = [0, *accumulate(train_steps)]  # steps of "train" before each phase
+        self.train_total = sum(train_steps)
         self.feeds: dict[str, Feed] = {}
         self.position = Position()
         self._clock = Clock(self.position.seconds, self.device)
@@ -128,6 +131,7 @@ class Trainer:
         for module in checkpoint.modules(self.method).values():
             sync_batch_norm(module)
         self._training_mode(True)
+        autocast = self.device.autocast()
         self._clock.start(kind)
         while self.position.step < phase.steps:
             seed_step(self.position.step)
@@ -137,14 +141,14 @@ class Trainer:
             for feed in feeds:
                 feed.together = together
             batch = [tensor for feed in feeds for tensor in feed.next(shard)]
-            with self.device.autocast(), distributed.shard_scope(shard):
+            with autocast, distributed.shard_scope(shard):
                 loss = step_of(batch)
             if several:
                 self._collect_image_counts(shard)
             if feeds and len(self.method.pool) > pool_size:
                 self.method.pool.record_sources(pool_size, feeds[0].source_indices)
             self.position.step += together
-            images += shard.total if shard else len(batch[0]) if batch else 0
+            images += shard.total if shard else batch[0].shape[0] if batch else 0
             del batch  # the next one takes its memory, which is still in the cache
             if loss is not None:
                 mean.add(loss, scaler.skipped if scaler else None)
@@ -223,8 +227,7 @@ class Trainer:
         return f"{phase.name} step {self.position.step}/{phase.steps}"
 
     def _train_steps_done(self) -> int:
-        earlier = self.plan[: self.position.phase]
-        return self.position.step + sum(phase.steps for phase in earlier if phase.name == "train")
+        return self.trained_before[self.position.phase] + self.position.step
 
     def _validation_is_due(self, phase: Phase) -> bool:
         if not self.recipe.validations or phase.name != "train":

@@ -1,10 +1,12 @@
 """The training loop around a step that does nothing, and what a batch costs.
 
-The references of the ratios are what commit 9eedc93 did; both sides are measured in turn.
+The references of the ratios are what commit 9eedc93 did (for a read: 384078c); both sides are
+measured in turn.
 """
 
 import time
 from dataclasses import replace
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -63,6 +65,22 @@ def test_loop_around_a_step_that_does_nothing(name, benchmark, tmp_path):
     benchmark.extra_info["microseconds"] = microseconds
     benchmark.pedantic(loop, rounds=1)
     print(f"\n{name}: {microseconds} us per step")
+
+
+def test_read_over_gathering_and_dividing_by_a_number(ratio):
+    """The reference gathers with torch, and divides by an integer; the floats are the same."""
+    source = DeviceImages(toy_domain(count=COUNT), Device("cpu"))
+    order = np.random.default_rng(0).permutation(COUNT)
+    batches = cycle(order[start : start + BATCH] for start in range(0, COUNT - BATCH, BATCH))
+
+    def before(indices):
+        rows = torch.from_numpy(indices)
+        labels = source.labels.index_select(0, rows)
+        return source.images.index_select(0, rows).to(torch.float32).div_(255), labels
+
+    assert all(map(torch.equal, source.gather(order), before(order)))
+    # One read at a time, many times: most of them are not interrupted by other programs.
+    ratio(lambda: source.gather(next(batches)), lambda: before(next(batches)), rounds=10_001)
 
 
 def test_pool_gather_over_opening_the_files(ratio, tmp_path):

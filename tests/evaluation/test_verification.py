@@ -424,3 +424,17 @@ def test_one_damaged_record_does_not_hide_the_others(copy, capsys):
     out = capsys.readouterr().out
     assert "1 verified" in out
     assert "not checked" in out
+
+
+def test_a_method_that_is_not_here_is_named_with_its_run_and_its_file(copy, capsys):
+    found, folder, data = copy
+    found["spec"]["method"] = "mine"
+    (folder / "record.json").write_text(json.dumps(found))
+    assert run_verify(folder, "--data", data) == 1
+    text = " ".join(capsys.readouterr().out.split())
+    sha256 = found["code"]["method_file_sha256"][:12]
+    assert (
+        "not checked mine on digits-mini (smoke, seed 0, recipe.steps=3): "
+        'The method "mine" is not known here. '
+        f"Add its file (sha256 {sha256}...) with --plugin."
+    ) in text

@@ -3,11 +3,12 @@ import pytest
 import torch
 from helpers import RECIPE, toy_domain
 
+from sdgbench.data.domain import Domain
 from sdgbench.method import Read
 from sdgbench.recipe import Recipe
 from sdgbench.training.augment import crop_and_flip
 from sdgbench.training.device import Device
-from sdgbench.training.feeds import DeviceImages, Feed
+from sdgbench.training.feeds import DeviceImages, Feed, to_unit
 from sdgbench.training.pool import Pool
 
 
@@ -43,6 +44,34 @@ def test_bytes_become_floats_between_0_and_1(source):
     assert torch.equal(images[0], source.images[3].float() / 255)
     assert labels.dtype == torch.int64
     assert labels.tolist() == [int(source.labels[3]), int(source.labels[1])]
+
+
+@pytest.mark.parametrize("length", [256, 257, 98_304])  # with and without a rest of a vector
+def test_each_byte_becomes_the_float_nearest_to_its_quotient(length):
+    """Records depend on it; a product with 1/255 would give other floats."""
+    numbers = np.arange(length) % 256
+    expected = torch.from_numpy((numbers / 255).astype(np.float32))  # from doubles
+    assert torch.equal(to_unit(torch.from_numpy(numbers.astype(np.uint8))), expected)
+    assert not torch.equal(torch.from_numpy(numbers).float() * (1 / 255), expected)
+
+
+@pytest.mark.parametrize("shape", [(21,), (21, 8, 8)])  # labels of images, and label maps
+def test_a_cpu_gathers_as_a_gpu_does(shape):
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (21, 3, 8, 8), dtype=np.uint8)
+    classes = rng.integers(0, 10, shape)
+    images = DeviceImages(Domain("random", pixels.copy(), classes), Device("cpu"))
+    rows = rng.integers(0, 21, 50)  # some of them several times
+    gathered = images.gather(rows)
+    gathered[0].zero_(), gathered[1].zero_()  # a method may do so: the domain must stay as it is
+    gathered = images.gather(rows)
+    assert torch.equal(gathered[0], torch.from_numpy(pixels)[rows].to(torch.float32).div_(255))
+    assert torch.equal(gathered[1], torch.from_numpy(classes)[rows])
+    assert np.shares_memory(images._arrays[0], images.images.numpy())  # no second copy
+    images._arrays = None  # as on a GPU
+    on_gpu = images.gather(rows)
+    assert all(map(torch.equal, gathered, on_gpu))
+    assert [t.dtype for t in gathered] == [t.dtype for t in on_gpu] == [torch.float32, torch.int64]
 
 
 def test_an_epoch_shows_each_image_at_most_once_and_drops_the_rest(source, pool):

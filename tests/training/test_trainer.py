@@ -8,7 +8,7 @@ from helpers import RECIPE, Everything, assert_same_weights, erm, make, trainer,
 from sdgbench.errors import Interrupted, UserError
 from sdgbench.method import Method, Phase
 from sdgbench.training import checkpoint
-from sdgbench.training.curve import Diverged
+from sdgbench.training.curve import Diverged, LossMean
 
 
 class StopAfter:
@@ -122,6 +122,18 @@ def test_the_curve_and_validation(tmp_path):
     assert position.last_score == scores[-1]["score"]
     assert position.seconds["0 train"] > 0
     assert position.seconds["validation"] > 0
+
+
+def test_the_mean_loss_is_a_plain_sum_and_leaves_the_losses_alone():
+    """A method may return the same tensor at each step."""
+    losses = [torch.tensor(0.1 * n) for n in range(5)]
+    mean, total = LossMean(), 0.0
+    for loss in losses:
+        mean.add(loss, None)
+        total = total + loss
+    assert torch.equal(mean.total, total)
+    assert mean.count == 5
+    assert losses == [torch.tensor(0.1 * n) for n in range(5)]
 
 
 def test_validation_spans_all_train_phases(tmp_path):

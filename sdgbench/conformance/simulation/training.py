@@ -5,6 +5,7 @@ input and prints one result per line.
 """
 
 import json
+import math
 import subprocess
 import sys
 import traceback
@@ -108,8 +109,8 @@ def train(case: Case) -> Simulated:
         except Exception:
             lines = traceback.format_exc().strip().splitlines()
             result.error = "\n".join(lines[-2 * FRAMES :])
-        curve = Path(folder) / "train.jsonl"
-        result.points = len(curve.read_text().splitlines()) if curve.exists() else 0
+        points = Path(folder) / "train.jsonl"
+        result.points = len(points.read_text().splitlines()) if points.exists() else 0
     result.waits = [
         (wait.reason, wait.where, wait.step, count) for wait, count in gpu.census.waits.items()
     ]
@@ -124,7 +125,7 @@ def _train(case: Case, gpu: Any, folder: Path, result: Simulated) -> None:
     from sdgbench.conformance.simulation.mode import SimulatedGraphs
     from sdgbench.evaluation.evaluator import score_domain
     from sdgbench.reporter import Silent
-    from sdgbench.training import checkpoint, steps
+    from sdgbench.training import checkpoint, curve, steps
     from sdgbench.training.build_method import build_method
     from sdgbench.training.device import Device, Execution
     from sdgbench.training.streaming import open_images
@@ -146,8 +147,11 @@ def _train(case: Case, gpu: Any, folder: Path, result: Simulated) -> None:
         method.__class__ = type(type(method).__name__, (type(method),), counted)
         trainer = Trainer(method, source, validation, folder, "run", Silent(), 1e9)
         gpu.census.waits.clear()  # setting up may wait
-        # There are no values to save; and few steps, so that a graph must come early.
-        with patch.object(checkpoint, "save"), patch.object(steps, "WARM_UP", 1):
+        with (
+            patch.object(checkpoint, "save"),  # there are no values to save
+            patch.object(steps, "WARM_UP", 1),  # there are few steps: a graph must come early
+            patch.object(curve, "READ_SECONDS", math.inf),  # a step takes longer than on a GPU
+        ):
             trainer.run()
         waits = gpu.census.waits.copy()
         result.captured, result.not_captured = device.captured, device.not_captured
