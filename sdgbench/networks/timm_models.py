@@ -120,7 +120,8 @@ class TimmNetwork(Network):
         """Start from the weights in a file; timm resizes what depends on the input size."""
         if not self.fixed or self.size == _native_size(self.model):
             return super().load_weights(file)
-        with torch.device("meta"):  # no values: only names and shapes are needed
+        # Only names and shapes are needed, but most versions of timm cannot build on "meta".
+        with torch.random.fork_rng(devices=[]):
             native = new_model(self.variant, self.model.num_classes, _native_size(self.model))
         found = match(native.state_dict(), _classifier(native), file)
         tensors = {name: file.tensors[theirs] for name, theirs in found.pairs.items()}

@@ -234,7 +234,9 @@ def hub(tmp_path, monkeypatch):
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    for module in ("constants", "file_download"):  # below 0.25, a copy in the second
+        name = f"huggingface_hub.{module}.HF_HUB_CACHE"
+        monkeypatch.setattr(name, str(tmp_path / "cache"), raising=False)
     weights._fetch.cache_clear()
     yield files, log
     server.shutdown()
