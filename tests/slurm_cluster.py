@@ -68,7 +68,9 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = 300.0)
     """Poll until it holds; the limit is for hangs only."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"{what}: it did not happen within {seconds:.0f} s"
+        if time.monotonic() > deadline:
+            jobs = subprocess.run(["scontrol", "show", "job"], capture_output=True, text=True)
+            raise AssertionError(f"{what}: not within {seconds:.0f} s\n{jobs.stdout}{jobs.stderr}")
         time.sleep(0.1)
 
 
