@@ -55,19 +55,19 @@ def time_table(records: Path = RECORDS) -> str:
 
 
 def small_pacs_table(records: Path = SMALL_PACS) -> str:
-    """Accuracy of ERM by initial weights and source; a mean over seeds, and its lowest and highest.
+    """Accuracy of ERM by initial weights, source and steps: mean, lowest and highest seed.
 
     In the column of the source is the score on its held-out images.
     """
-    runs: dict[tuple[bool, str], list[Record]] = defaultdict(list)
+    runs: dict[tuple[bool, int, int], list[Record]] = defaultdict(list)
     for file in sorted(records.glob("*/*/*/record.json")):
         record = read(file)
-        runs[not record.flags.pretrained, record.spec.options["source"]].append(record)
-    lines = [_row(("weights", "source", "n", *DOMAINS, "average of unseen"))]
-    lines.append("|---|---|--:|" + "--:|" * (len(DOMAINS) + 1))
-    for (scratch, source), group in sorted(
-        runs.items(), key=lambda item: (item[0][0], DOMAINS.index(item[0][1]))
-    ):
+        source = DOMAINS.index(record.spec.options["source"])
+        runs[not record.flags.pretrained, source, record.spec.recipe["steps"]].append(record)
+    lines = [_row(("weights", "source", "steps", "n", *DOMAINS, "average of unseen"))]
+    lines.append("|---|---|--:|--:|" + "--:|" * (len(DOMAINS) + 1))
+    for (scratch, index, steps), group in sorted(runs.items()):
+        source = DOMAINS[index]
         cells = []
         for domain in DOMAINS:
             if domain == source:
@@ -80,7 +80,7 @@ def small_pacs_table(records: Path = SMALL_PACS) -> str:
         seeds = f" ({min(averages):.1f} to {max(averages):.1f})" if len(averages) > 1 else ""
         cells.append(f"{statistics.mean(averages):.1f}{seeds}")
         weights = "random" if scratch else "ImageNet"
-        lines.append(_row((weights, source, str(len(group)), *cells)))
+        lines.append(_row((weights, source, f"{steps:,}", str(len(group)), *cells)))
     return "\n".join(lines)
 
 
