@@ -53,7 +53,7 @@ soak: $(READY) ## Damage files, lose power and kill runs for MINUTES (30), with 
 test-lowest: ## Run all tests with the lowest supported versions (needs uv; 6 GB)
 	@command -v uv >/dev/null || { echo "test-lowest needs uv: pip install uv"; exit 2; }
 	@uv venv --seed --allow-existing -q --python $(PYTHON) $(LOWEST)
-	@uv pip install -q --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[slurm]'
+	@uv pip install -q --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[slurm,parquet]'
 	@uv pip freeze -q --python $(LOWEST)/bin/python --exclude-editable > $(LOWEST)/lowest.txt
 	@uv pip install -q --python $(LOWEST)/bin/python -c $(LOWEST)/lowest.txt -e '.[dev]'
 	@$(LOWEST)/bin/python -m pytest -n 2 --dist loadgroup $(ARGS)

@@ -20,13 +20,19 @@ SMALL_PACS = ROOT / "leaderboards" / "pacs128"
 DOMAINS = ("photo", "art_painting", "cartoon", "sketch")
 
 
-def leaderboard_head(file: str, columns: Sequence[str]) -> str:
-    """The first table of a committed leaderboard, reduced to some of its columns."""
+def leaderboard_head(
+    file: str, columns: Sequence[str], first: int | None = None, also: Sequence[str] = ()
+) -> str:
+    """The first table of a committed leaderboard, reduced to some of its columns and rows.
+
+    The rows are the ``first`` ones, by default all, and those of the methods in ``also``.
+    """
     text = (ROOT / "leaderboards" / file).read_text(encoding="utf-8")
     first = re.search(r"(?:^\|.*\n)+", text, re.M)
     assert first, f"{file} has no table"
     heads, rules, *rows = [_cells(line) for line in first[0].splitlines()]
     kept = [heads.index(column) for column in columns]
+    rows = [cells for n, cells in enumerate(rows) if first is None or n < first or cells[0] in also]
     return "\n".join(_row(cells[index] for index in kept) for cells in (heads, rules, *rows))
 
 

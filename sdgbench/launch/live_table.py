@@ -7,12 +7,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Literal, Self
+from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from sdgbench.errors import printable
@@ -23,6 +21,8 @@ from sdgbench.reporter import Reporter
 from sdgbench.spec.run_spec import RunSpec, label_runs, label_runs_briefly
 
 FRAMES_PER_SECOND = 4
+GAP = 2  # blanks between the columns of the table
+NAME, PHASE = 1, 2  # the columns of words
 COUNTED_AS: dict[Outcome, str] = {
     "finished before": "done",
     "failed before": "failed",
@@ -195,27 +195,25 @@ class LiveTable:
 
     def render(self) -> Group:
         """The table and the line for all runs, no higher than the screen."""
-        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
         rows = [row for _, row in sorted(dict(self.rows).items()) if isinstance(row, Row)]
         shown = max(1, self.console.height - 6)
-        cells = [_cells(row) for row in rows[:shown]]
         titles = ("", "run", "phase", "done", "loss", "img/s", "left")
-        for index, title in enumerate(titles):
-            if title == "run":  # the only column that gives way: the others are useless when cut
-                table.add_column(title, no_wrap=True, overflow="ellipsis", ratio=1)
-                continue
-            width = max(len(text) for text in (title, *(line[index] for line in cells)))
-            justify: Literal["left", "right"] = "left" if title == "phase" else "right"
-            table.add_column(title, justify=justify, no_wrap=True, min_width=width)
-        for line in cells:
-            table.add_row(*map(escape, line))
+        cells = [titles, *(_cells(row) for row in rows[:shown])]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        # Only the names of the runs give way: the other columns are useless when cut.
+        others = sum(widths) - widths[NAME] + GAP * (len(widths) - 1)
+        widths[NAME] = max(1, min(widths[NAME], self.console.width - others))
+        table = [
+            Text(_line(line, widths), style="" if index else "bold", no_wrap=True)
+            for index, line in enumerate(cells)
+        ]
         lines = [Text(f"and {len(rows) - shown} more")] if len(rows) > shown else []
         summary = self.summary()
         parts = [summary] if len(summary) <= self.console.width else summary.split("; ")
         lines += [Text(part, style="dim") for part in parts]
         if self.stopping:
             lines.append(Text(STOPPING, style="bold yellow"))
-        return Group(table, *lines)
+        return Group(*table, *lines)
 
     def summary(self) -> str:
         """The state of all runs, the share that is done and the time left, in words."""
@@ -223,6 +221,16 @@ class LiveTable:
         if not self.stopping and (left := self.seconds_left()) is not None:
             times += f", about {clock(left)} left"
         return f"{self.counts()}; {times}"
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """A line of the table: names and phases on the left of their columns, numbers on the right."""
+    parts = []
+    for index, (text, width) in enumerate(zip(cells, widths, strict=True)):
+        if len(text) > width:
+            text = text[: width - 1] + "…"
+        parts.append(text.ljust(width) if index in (NAME, PHASE) else text.rjust(width))
+    return (" " * GAP).join(parts).rstrip()
 
 
 def _cells(row: Row) -> list[str]:

@@ -122,7 +122,7 @@ def read(path: Path) -> Adaptation:
         adaptation = msgspec.convert(raw, Adaptation)
         adaptation.results.score("accuracy")
         msgspec.convert(adaptation.flags, Flags)  # those that tables show must have their types
-    except (msgspec.ValidationError, ValueError, TypeError, OverflowError) as error:
+    except (msgspec.ValidationError, ValueError, TypeError, OverflowError, SystemError) as error:
         raise UserError(f"{path} is damaged. Delete it: sdgbench adapt makes it again.") from error
     return adaptation
 

@@ -186,7 +186,8 @@ def read_struct(path: Path, kind: type[T]) -> T:
     """Read a JSON file as a ``msgspec.Struct``; a UserError names a file that does not fit."""
     try:
         return msgspec.convert(read_json(path), kind)
-    except (msgspec.ValidationError, ValueError, OverflowError) as error:  # such as 10^400
+    # 10^400 is an OverflowError, and a SystemError before msgspec 0.22.
+    except (msgspec.ValidationError, ValueError, OverflowError, SystemError) as error:
         raise UserError(f"{path} is damaged ({error}). Delete it.") from error
 
 

@@ -354,7 +354,9 @@ def test_a_run_loads_only_what_it_needs(python):
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_terminal_hears_that_torch_is_loaded(terminal, capsys, monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
-    monkeypatch.setenv("FORCE_COLOR", "1" if terminal else "")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
     with loading():
         pass
     assert ("Loading PyTorch" in capsys.readouterr().err) == terminal

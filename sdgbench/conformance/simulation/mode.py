@@ -17,6 +17,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
@@ -310,6 +311,7 @@ def _replacements(mode: SimulatedGPU) -> list[tuple[Any, str, Any]]:
         (nn.Module, "_apply", apply),
         (torch._C, "_select_conv_backend", select_conv_backend),
         (FakeTensor, "__deepcopy__", deepcopy),
+        (fake_tensor, "init_gpu_context", nothing),  # for torch without avoid_device_init
         (torch.cuda, "is_bf16_supported", lambda *args, **kwargs: True),
         (torch.cuda, "get_device_name", lambda *args: "simulated GPU"),
         (torch.cuda, "synchronize", nothing),
