@@ -138,6 +138,15 @@ def test_shares_are_from_beta_and_dirichlet(monkeypatch, tmp_path):
     assert w.var().item() == pytest.approx(1 / 18, abs=0.005)  # of Dirichlet(1, 1, 1)
 
 
+def test_a_black_background_stays_black(tmp_path):
+    """Why it gains little on domains whose background is not black (docs/reproduction.md)."""
+    x = torch.zeros(64, 3, 32, 32)
+    x[:, :, 14:18, 14:18] = torch.rand(64, 1, 4, 4)  # too small to be moved to the frame
+    views = method(tmp_path).mixtures(x, views=2)
+    assert views[..., 14:18, 14:18].ne(x[..., 14:18, 14:18]).any()
+    assert not views[..., :2, :].any()
+
+
 def test_an_images_views_do_not_depend_on_the_other_images(tmp_path):
     mix, images = method(tmp_path), photographs(8).float() / 255
     others = images.flip(0)
