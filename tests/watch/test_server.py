@@ -209,7 +209,9 @@ def test_a_file_in_place_of_the_folder_is_refused(cli, tmp_path):
 def test_the_command_stops_cleanly_and_needs_no_torch(fake, tmp_path):
     fake().train(2)
     code = (
-        "import sys; from sdgbench.cli.app import main\n"
+        "import signal, sys; from sdgbench.cli.app import main\n"
+        # A shell that starts the tests in the background has SIGINT ignored.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "try: main(sys.argv[1:])\n"
         "finally: print('torch' in sys.modules)"
     )
