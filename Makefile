@@ -59,7 +59,7 @@ test-lowest: ## Run all tests with the lowest supported versions (needs uv; 6 GB
 	@$(LOWEST)/bin/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 leaderboards: $(READY) ## Make the committed tables and page from the committed records
-	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits-mini --output leaderboards/results.md
+	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits-mini --output leaderboards/digits-mini.md
 	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits-mini --view efficiency --output leaderboards/efficiency.md
 	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits --paper --output leaderboards/digits.md
 	@$(VENV)/bin/sdgbench compare --runs leaderboards/records --dataset digits --view few-shot --output leaderboards/few-shot.md

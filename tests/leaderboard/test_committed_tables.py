@@ -11,6 +11,7 @@ from sdgbench.cli.app import main
 from sdgbench.records.badges import badge_of
 
 ROOT = Path(__file__).parents[2] / "leaderboards"
+DOCS = ROOT.parent / "docs"
 COMMANDS = re.findall(
     r"sdgbench ((?:compare|report) --runs leaderboards/records.*) --output leaderboards/(\S+)",
     (ROOT.parent / "Makefile").read_text(),
@@ -52,11 +53,16 @@ def test_the_efficiency_table_names_the_machine():
         assert record["machine"]["hardware"] in table.replace("\\", "")
 
 
-def test_the_picture_shows_the_table():
-    lines = (ROOT / "results.md").read_text().splitlines()
+def test_the_picture_shows_the_table(tmp_path):
+    methods = re.search(r'^METHODS = "(.*)"', (DOCS / "pictures.py").read_text(), re.M)[1]
+    command = ["compare", "--runs", ROOT / "records", "--dataset", "digits-mini"]
+    made = tmp_path / "table.md"
+    with pytest.raises(SystemExit):
+        main([*map(str, command), "--methods", methods, "--output", str(made)])
+    lines = made.read_text().splitlines()
     heads, _, *rows = [line.strip("|").split("|") for line in lines if line.startswith("|")]
-    place = [head.strip() for head in heads].index("average")
-    picture = html.unescape((ROOT.parent / "docs" / "compare.svg").read_text())
-    shown = picture.replace("\u00a0", " ")
+    average = [head.strip() for head in heads].index("average")
+    picture = html.unescape((DOCS / "compare.svg").read_text()).replace("\u00a0", " ")
+    assert len(rows) == len(methods.split(","))
     for row in rows:
-        assert re.sub(r"</?u>|\*", "", row[place]).strip() in shown, "run: make leaderboards"
+        assert re.sub(r"</?u>|\*", "", row[average]).strip() in picture, "run: make leaderboards"
