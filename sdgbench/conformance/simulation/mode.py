@@ -305,7 +305,7 @@ def _replacements(mode: SimulatedGPU) -> list[tuple[Any, str, Any]]:
             try:
                 return select(*args, **kwargs)
             except RuntimeError:  # torch 2.6 asks all the same for grouped convolutions
-                return torch._C._ConvBackend.Cudnn
+                return torch._C._ConvBackend.Cudnn  # type: ignore[attr-defined]
 
     nothing: Callable[..., None] = lambda *args, **kwargs: None  # noqa: E731
     return [
