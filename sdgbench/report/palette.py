@@ -33,6 +33,12 @@ class Look:
     dash: int
 
 
+def _shared(number: int) -> int:
+    """The index of a look whose colour another method has, too, but never the first one's."""
+    again, colour = divmod(number, len(COLOURS) - 1)
+    return (1 + again) * len(COLOURS) + 1 + colour
+
+
 def looks(boards: Iterable[Leaderboard], usual: Sequence[str] = ()) -> dict[str, Look]:
     """The look of every row of these leaderboards, by the row's name.
 
@@ -49,7 +55,7 @@ def looks(boards: Iterable[Leaderboard], usual: Sequence[str] = ()) -> dict[str,
     order = [*range(len(usual), len(COLOURS)), *unused]
     indices = {method: index for index, method in enumerate(usual)}
     for number, method in enumerate(others):
-        indices[method] = order[number] if number < len(order) else len(COLOURS) + number
+        indices[method] = order[number] if number < len(order) else _shared(number - len(order))
     by_name: dict[str, Look] = {}
     for method, names in variants.items():
         index = indices[method]

@@ -92,6 +92,15 @@ def test_a_method_of_ones_own_is_far_from_the_baseline(theme, kind, tmp_path):
     assert np.linalg.norm(seen[0] - seen[1]) >= 2 * LEAST_DISTANCE
 
 
+def test_only_the_baseline_has_its_colour(tmp_path):
+    """However many methods there are: they share the other colours, with looks of their own."""
+    names = ("erm", *(f"method-{number:02}" for number in range(24)))
+    records.write(tmp_path, names, (0, 1))
+    looks = palette.looks(leaderboards(load([tmp_path]).runs), COLOUR_ORDER)
+    assert [name for name, look in looks.items() if look.colour == looks["erm"].colour] == ["erm"]
+    assert len({(look.colour, look.marker, look.dash) for look in looks.values()}) == len(names)
+
+
 def test_the_measures_notice_what_they_are_for():
     assert contrast("#ffffff", "#000000") == pytest.approx(21, abs=0.01)
     assert contrast("#f0e442", "#ffffff") < 1.5  # the yellow that nobody saw
